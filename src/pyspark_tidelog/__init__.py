@@ -21,15 +21,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
+from tidelog.pipeline import spark_columns
 from tidelog.pipeline.sink.options import parse_sink_options
-from tidelog.pipeline.spark_columns import (
-    DEFAULT_TYPES,
-    SOURCE_TYPES,
-    chosen_columns,
-    ddl,
-    filters_are_pushed,
-    hint_in_message,
-)
 from tidelog.pipeline.topics.options import TriggerLimits, parse_options
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
@@ -45,30 +38,34 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def schema(self) -> str:
         """The columns, in Spark's type names; wrong options are refused here."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=None)
             names = options.columns or [
-                name for name in DEFAULT_TYPES if name != "headers" or options.include_headers
+                name
+                for name in spark_columns.DEFAULT_TYPES
+                if name != "headers" or options.include_headers
             ]
-            unknown = [name for name in names if name not in SOURCE_TYPES]
+            unknown = [name for name in names if name not in spark_columns.SOURCE_TYPES]
             if unknown:
                 raise UsageError(
                     f"`columns` names `{unknown[0]}`, which is not a column of this source",
-                    f"the columns are {', '.join(SOURCE_TYPES)}",
+                    f"the columns are {', '.join(spark_columns.SOURCE_TYPES)}",
                 )
-        return ddl({name: SOURCE_TYPES[name] for name in names})
+        return spark_columns.ddl({name: spark_columns.SOURCE_TYPES[name] for name in names})
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=False)
-            columns = chosen_columns(schema, SOURCE_TYPES)
+            columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
         from pyspark_tidelog.batch import FilteringTopicReader, TopicReader
 
-        return (FilteringTopicReader if filters_are_pushed() else TopicReader)(options, columns)
+        return (FilteringTopicReader if spark_columns.filters_are_pushed() else TopicReader)(
+            options, columns
+        )
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""
-        with hint_in_message(), _needs_spark("4.1", "writing a topic"):
+        with spark_columns.hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicWriter
 
             if overwrite:
@@ -77,7 +74,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             return TopicWriter(schema, options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        with hint_in_message(), _needs_spark("4.1", "writing a topic"):
+        with spark_columns.hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicStreamWriter
 
             options = parse_sink_options(dict(self.options), streaming=True)
@@ -85,15 +82,15 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A micro-batch reader for the columns of `schema`; with limits from Spark 4.2 on."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=True)
-            columns = chosen_columns(schema, SOURCE_TYPES)
+            columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
         try:
             from pyspark_tidelog.stream_limits import LimitedTopicStreamReader
         except ImportError:
             from pyspark_tidelog.stream import TopicStreamReader
 
-            with hint_in_message():
+            with spark_columns.hint_in_message():
                 if options.trigger != TriggerLimits():
                     raise UsageError(
                         "limits of a stream's batches need Spark 4.2 or newer",

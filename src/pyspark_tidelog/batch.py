@@ -27,7 +27,6 @@ class RangeReads:
     """What batch and stream do alike: read a task's ranges."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        # What the user asked for.
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
@@ -51,7 +50,7 @@ class TopicReader(RangeReads, DataSourceReader):  # type: ignore[misc]
         from tidelog.pipeline.cluster import Client
         from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
 
-        with hint_in_message(), Client(self._options.bootstrap) as client:
+        with hint_in_message(), Client(self._options.rules.bootstrap) as client:
             ranges = plan_ranges(self._options, client, self._filters.bounds)
             return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
 

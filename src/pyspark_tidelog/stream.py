@@ -1,10 +1,8 @@
 """The micro-batch reader behind `spark.readStream.format("tidelog")`, as Spark 4.0 knows it.
 
 One object lives in a driver-side Python process for the length of the query; the executors get
-copies that only read. It asks the cluster anew each time, so a broker may die between two batches.
-Its connections are kept.
-
-From Spark 4.2 on `stream_limits.py` adds limits and `availableNow`.
+copies that only read. It asks the cluster anew each time, over connections that it keeps, so a
+broker may die between two batches. From Spark 4.2 on `stream_limits.py` adds limits.
 """
 
 from collections.abc import Sequence
@@ -39,7 +37,7 @@ class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[mis
     def _client(self) -> Client:
         """The driver's client. A new one finds out whether the brokers can do all that is asked."""
         if self._connections is None:
-            self._connections = Client(self._options.bootstrap)
+            self._connections = Client(self._options.rules.bootstrap)
             if self._options.commit_group is not None:
                 check_groups_are_served(self._connections, self._options.commit_group)
         return self._connections

@@ -40,7 +40,6 @@ class _RowWriter:
         from tidelog.pipeline.sink.writer import check_columns
 
         check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options)
-        # What the user asked for.
         self._options = options
 
     def _write(self, batches: Iterator[Any], write_id: str | None, batch_id: int) -> Written:

@@ -57,7 +57,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "pipeline/health/figures.py": "tests/unit/pipeline/health/test_report.py",
     "pipeline/health/transforms.py": "tests/pipeline/test_health_cluster.py",
     "pipeline/jobs/audit.py": "tests/pipeline/test_audit.py",
-    "pipeline/jobs/campaign.py": "tests/pipeline/test_campaign.py",
     "pipeline/jobs/delays.py": "tests/pipeline/test_delays.py",
     "pipeline/jobs/export.py": "tests/pipeline/test_export.py",
     "pipeline/jobs/health.py": "tests/pipeline/test_health_cluster.py",

@@ -31,23 +31,12 @@ _READ_LENGTH: Final = struct.Struct(">i").unpack_from
 _MAGIC_POSITION: Final = 16
 _MIN_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
-HEADER_FIELDS: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("batch_length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
+HEADER_FIELDS: Final = np.dtype([
+    ("base_offset", ">i8"), ("batch_length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"),
+    ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", ">i4"),
+    ("base_timestamp", ">i8"), ("max_timestamp", ">i8"), ("producer_id", ">i8"),
+    ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("record_count", ">i4"),
+])  # fmt: skip
 """The header on the wire, field by field; numpy reads it without alignment."""
 
 

@@ -2,15 +2,14 @@
 
 A seed may fail, hang, or end the process that runs it (a broken extension, no memory left). So a
 forked child runs the seeds one after the other and sends the result of each; the task only waits.
-A child that ends without a result is a `crash` of its seed. A child that exceeds the time limit is
+A child that ends without a result is a `crash` of its seed; one that exceeds the time limit is
 killed, and its seed is a `timeout`. The next seed gets a new child. Without children, Spark would
 retry the task until it gives up the whole job.
 
-Spark gives its Python processes one task after the other. A child stays for the next task of its
-process if that task runs the same function: codec tables and caches that the first seed fills are
-filled once. The child ends with its process, because then its pipe closes. A run is a function of
-its seed and of nothing that ran before it; `tests/sim/test_determinism.py` checks that of the
-simulator, and the campaign's test checks it of reused children.
+A child stays for the next task of its process if that task runs the same function: codec tables and
+caches that the first seed fills are filled once. The child ends with its process, because then its
+pipe closes. A run is a function of its seed and of nothing that ran before it;
+`tests/sim/test_determinism.py` checks that of the simulator, the campaign's test of such children.
 
 The pipeline does not import the simulator: the caller gives the function that runs a seed, and
 names for it (`RunKind.tier`, `RunKind.scenario`). The process that makes a row names its sources

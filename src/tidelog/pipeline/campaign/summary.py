@@ -1,12 +1,11 @@
 """The summary of a campaign, added up run by run.
 
-The driver makes the sums in one pass over the rows, and not on Spark: seven queries over a few
-thousand rows took several seconds of planning and compiling in a Java that has just started, more
-than a short campaign. One pass takes some 50 µs a run. It keeps the seed, the times and the set of
-marks of each run.
+The driver makes the sums in one pass over the rows, some 50 µs a run, and not on Spark: seven
+queries over a few thousand rows took several seconds of planning and compiling in a Java that has
+just started. It keeps the seed, the times and the set of marks of each run.
 
-A seed counts once. Its first row with a final verdict counts, because a run is a function of its
-seed; without one, the row with the least `wall_ms` counts. A violation is always reported, even if
+A seed counts once, by its first row with a final verdict, because a run is a function of its seed;
+without one, the row with the least `wall_ms` counts. A violation is always reported, even if
 another row of the seed is clean, which would show that the run is not deterministic.
 """
 

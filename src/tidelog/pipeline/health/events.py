@@ -1,12 +1,10 @@
 """Events of nodes as a DataFrame: from their files, or from the topic `__tidelog_events`.
 
-Both have one schema. The payload is one struct with the fields of all kinds; a field is null where
-the kind does not have it. A field that a later release adds is dropped, and a missing one is null,
-so files of different releases can be read together. A torn line, which a killed process leaves, is
-dropped.
-
-An event may occur twice (a file was copied, a batch was produced again). Its identity is (broker,
-incarnation, seq).
+Both have one schema. The payload is one struct with the fields of all kinds, null where the kind
+does not have them. A field that a later release adds is dropped, and a missing one is null, so
+files of different releases can be read together. A torn line, which a killed process leaves, is
+dropped. An event may occur twice (a file was copied, a batch was produced again): its identity is
+(broker, incarnation, seq).
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,10 @@
 """The health of replication as one HTML page.
 
 The page is one file: style and plots are inline, it has no script and loads nothing. It is readable
-in light and in dark mode, on paper and on a phone. Every colour has a text beside it.
-
-The order is that of questions after an incident: is the cluster healthy now, what happened when,
-how long had a partition no serving leader, why, and which followers were slow. When there are many
-partitions, those without a fault are counted and not drawn.
+in light and in dark mode, on paper and on a phone. Every colour has a text beside it. The order is
+that of questions after an incident: is the cluster healthy now, what happened when, how long had a
+partition no serving leader, why, and which followers were slow. When there are many partitions,
+those without a fault are counted and not drawn.
 """
 
 from collections import Counter

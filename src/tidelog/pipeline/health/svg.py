@@ -2,10 +2,9 @@
 
 Colours are classes, which the page's style sheet defines for light and for dark; every mark has a
 `<title>`, which browsers show under the pointer and screen readers read. All plots share one time
-axis (`Axis`), so that a glance up from a slow commit finds the ISR that shrank above it.
-
-Pure functions of rows; times are naive UTC, as Spark returns them. The plots do not measure: wall
-times of several machines are drawn on one axis, which is as exact as their clocks are.
+axis (`Axis`), so that a glance up from a slow commit finds the ISR that shrank above it. Times are
+naive UTC, as Spark returns them. The plots do not measure: wall times of several machines are drawn
+on one axis, which is as exact as their clocks are.
 """
 
 import math

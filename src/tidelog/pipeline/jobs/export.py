@@ -1,19 +1,18 @@
 """Topics out of log directories into Parquet files, without a broker.
 
 The job reads one replica of every partition: the one whose broker last checkpointed the highest
-high watermark. Of it the job reads the offsets from the log start up to that mark. Records above
-may never have been committed, so they are left out; a killed broker may have checkpointed seconds
-before.
+high watermark, from the log start up to that mark. Records above may never have been committed, so
+they are left out; a killed broker may have checkpointed seconds before.
 
 **Every offset is accounted for.** Each task checks that the batches of its files leave no offset
 out, except below the cleaner's checkpoint. A gap, a deleted file, and a log that ends below its
 high watermark fail the job, unless gaps are allowed.
 
 **All or nothing.** Each task writes its own file into a directory beside the wanted one. When all
-tasks have ended, the job deletes files that no task reported (of attempts that were killed), and
-one rename gives the directory its name. So the directory has all records when it appears. A job
-that fails deletes its directory; one that is killed leaves it under a name with `.part-` in it. The
-files are not forced to the disk, so a power cut may damage them.
+have ended, the job deletes files that no task reported (of attempts that were killed), and one
+rename gives the directory its name. A job that fails deletes its directory; one that is killed
+leaves it under a name with `.part-` in it. A power cut may damage the files: they are not forced to
+the disk.
 
 The directories must be reachable under the same names for driver and executors. Records of aborted
 transactions are in the files, control records are not.

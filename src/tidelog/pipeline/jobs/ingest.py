@@ -2,17 +2,14 @@
 
 Read → `bronze` → files and reports → one commit per batch. The rows never pass through the driver:
 tasks write them (`table_files.py`) and report what they wrote and saw; the driver compares the
-reports with the range that Spark planned (`continuity.py`) and commits (`table.py`).
-
-Because Spark takes seconds to start, `prepare` checks before that: whether the table and the
-checkpoint can be used, whether they belong together, and whether the topic exists.
+reports with the range that Spark planned (`continuity.py`) and commits (`table.py`). Because Spark
+takes seconds to start, `prepare` checks before that whether the table and the checkpoint can be
+used, whether they belong together, and whether the topic exists.
 
 A run ends when the topic is read (`availableNow`), or when the user stops it. Violations that are
 written (gaps, epochs that go back) end a continuous run at once, and are reported at the end of the
-others.
-
-A query that Spark ends for a reason that may pass (a worker was killed, no broker answered) is
-started again on the same checkpoint, four times in a row without a batch in between; one that
+others. A query that Spark ends for a reason that may pass (a worker was killed, no broker answered)
+is started again on the same checkpoint, four times in a row without a batch in between; one that
 would end again (lost or corrupt records, a wrong option, a conflict in the table) is not.
 """
 
@@ -51,6 +48,8 @@ _SET_BY_INGEST: Final = frozenset(
 )
 _POLL_S: Final = 0.5
 _STARTS_WITHOUT_A_BATCH: Final = 5
+_PERMANENT: Final = ("DataLoss: ", "CorruptBatch: ", "hint: ")
+"""Signs in Spark's text that a query would end again."""
 _SYNC_S: Final = 10.0
 """How long accounts may be in the commits alone before they are in `_continuity` as well."""
 
@@ -93,6 +92,10 @@ class Progress:
     rows: int
     lag: int | None
     """Offsets that the topic has beyond the newest batch; `None` before the first."""
+
+
+OnProgress = Callable[[Progress], None]
+IsOver = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ def prepare(plan: IngestPlan) -> Prepared:
             )
     asked = plan.starting_offsets or "earliest"
     options = parse_options(plan.source_options(asked), streaming=True)
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         leaders = client.metadata([plan.topic]).leaders
         partitions = sorted(leaders)
         topic_id = leaders[partitions[0]].topic_id.hex()
@@ -189,15 +192,13 @@ class BatchWriter:
 
     def __init__(self, prepared: Prepared, parallelism: int) -> None:
         # What is written where.
-        self._prepared = prepared
+        self.prepared = prepared
         # At most so many tasks, and so files, a batch.
         self._parallelism = parallelism
         # When `_continuity` was last brought up to the commits.
         self._synced_at = time.monotonic()
         # The accounts of the batches of this run that are in the table.
-        self.batches = 0
-        self.repeated_batches = 0
-        self.rows = self.control_rows = self.gap_rows = 0
+        self.batches = self.repeated_batches = self.rows = self.control_rows = self.gap_rows = 0
         # What was wrong with them.
         self.violations: list[Continuity] = []
         # Held while a batch is written: a query that is stopped does not wait for this side of it.
@@ -214,7 +215,7 @@ class BatchWriter:
             raise
 
     def _write(self, records: DataFrame, batch: int) -> None:
-        table, identity = self._prepared.table, self._prepared.identity
+        table, identity = self.prepared.table, self.prepared.identity
         if table.has(identity.app, batch):
             self.repeated_batches += 1
             return
@@ -230,25 +231,25 @@ class BatchWriter:
             self._synced_at = time.monotonic()
 
     def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
-        task = TableTask(str(self._prepared.table.directory), batch)
+        task = TableTask(str(self.prepared.table.directory), batch)
         written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
     def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
         """The account of a batch; asks the cluster about compaction only if there is a gap."""
         planned = checkpoint.planned_ranges(
-            self._prepared.plan.checkpoint_directory, self._prepared.identity.birth, batch
+            self.prepared.plan.checkpoint_directory, self.prepared.identity.birth, batch
         )
         pieces = [piece for report in reports for piece in report.pieces]
-        before = self._prepared.table.positions
+        before = self.prepared.table.positions
         account = judge(planned, pieces, before, compacted=False, batch=batch)
         if any(line.status == GAP for line in account) and self._is_compacted():
             return judge(planned, pieces, before, compacted=True, batch=batch)
         return account
 
     def _is_compacted(self) -> bool:
-        topic = self._prepared.plan.topic
-        with Client(self._prepared.options.bootstrap) as client:
+        topic = self.prepared.plan.topic
+        with Client(self.prepared.options.rules.bootstrap) as client:
             client.metadata([topic])
             return topic in client.compacted_topics([topic])
 
@@ -263,8 +264,8 @@ class BatchWriter:
 def ingest(
     spark: SparkSession,
     prepared: Prepared,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    is_over: Callable[[], bool] = lambda: False,
+    on_progress: OnProgress = lambda _: None,
+    is_over: IsOver = lambda: False,
 ) -> IngestResult:
     """Runs the ingest until the topic is read, or until `is_over()`. It calls both functions about
     twice a second. Raises `TableConflict`, `JobFailed`, and `KeyboardInterrupt` if `is_over()`
@@ -272,37 +273,29 @@ def ingest(
     begun = time.monotonic()
     writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
     try:
-        _run_queries(spark, prepared, writer, on_progress, is_over)
+        _run_queries(spark, writer, on_progress, is_over)
     finally:
         with writer.busy:
             prepared.table.sync_continuity()
+    counts = ("batches", "repeated_batches", "rows", "control_rows", "gap_rows")
     return IngestResult(
-        batches=writer.batches,
-        repeated_batches=writer.repeated_batches,
-        rows=writer.rows,
-        control_rows=writer.control_rows,
-        gap_rows=writer.gap_rows,
+        **{name: getattr(writer, name) for name in counts},
         seconds=round(time.monotonic() - begun, 3),
-        positions=_ends(prepared.table),
+        positions=to_text({tp: known.end for tp, known in prepared.table.positions.items()}),
         violations=tuple(map(str, writer.violations)),
     )
 
 
 def _run_queries(
-    spark: SparkSession,
-    prepared: Prepared,
-    writer: BatchWriter,
-    on_progress: Callable[[Progress], None],
-    is_over: Callable[[], bool],
+    spark: SparkSession, writer: BatchWriter, on_progress: OnProgress, is_over: IsOver
 ) -> None:
     """One query, or several one after the other where the reason for its end may pass."""
     starts_left = _STARTS_WITHOUT_A_BATCH
     while True:
         batches_before = writer.batches
-        query = _start(spark, prepared, writer)
+        query = _start(spark, writer)
         try:
-            endless = prepared.plan.interval_s is not None
-            _wait(query, writer, on_progress, is_over, endless=endless)
+            _wait(query, writer, on_progress, is_over)
             return
         except StreamingQueryException as error:
             failure = writer.failure
@@ -312,26 +305,22 @@ def _run_queries(
             if writer.batches > batches_before:
                 starts_left = _STARTS_WITHOUT_A_BATCH
             starts_left -= 1
-            if _is_permanent(text) or not starts_left:
+            if not starts_left or any(sign in text for sign in _PERMANENT):
                 raise JobFailed(failure_text(text)) from error
         finally:
             query.stop()
         with writer.busy:
-            prepared.table.reload()
+            writer.prepared.table.reload()
 
 
-def _start(spark: SparkSession, prepared: Prepared, writer: BatchWriter) -> StreamingQuery:
-    writer.failure = None
+def _start(spark: SparkSession, writer: BatchWriter) -> StreamingQuery:
+    writer.failure, prepared = None, writer.prepared
     stream = read_records(spark, prepared).writeStream.foreachBatch(writer)
     stream = stream.option("checkpointLocation", str(prepared.plan.checkpoint_directory))
     interval_s = prepared.plan.interval_s
     if interval_s is None:
         return stream.trigger(availableNow=True).start()
     return stream.trigger(processingTime=f"{round(interval_s * 1000)} milliseconds").start()
-
-
-def _is_permanent(text: str) -> bool:
-    return any(sign in text for sign in ("DataLoss: ", "CorruptBatch: ", "hint: "))
 
 
 def failure_text(text: str) -> str:
@@ -347,14 +336,10 @@ def failure_text(text: str) -> str:
 
 
 def _wait(
-    query: StreamingQuery,
-    writer: BatchWriter,
-    on_progress: Callable[[Progress], None],
-    is_over: Callable[[], bool],
-    *,
-    endless: bool,
+    query: StreamingQuery, writer: BatchWriter, on_progress: OnProgress, is_over: IsOver
 ) -> None:
     """Waits until the query ends. A continuous one ends by `is_over()` or by a violation."""
+    endless = writer.prepared.plan.interval_s is not None
     while not query.awaitTermination(_POLL_S):
         on_progress(Progress(writer.batches, writer.rows, _lag(query)))
         if is_over() and not endless:
@@ -371,7 +356,3 @@ def _lag(query: StreamingQuery) -> int | None:
         return None
     source = progress["sources"][0]
     return source_lag(source["endOffset"], source["latestOffset"]).total
-
-
-def _ends(table: BronzeTable) -> dict[str, int]:
-    return to_text({tp: position.end for tp, position in table.positions.items()})

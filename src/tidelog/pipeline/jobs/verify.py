@@ -10,11 +10,8 @@ Every acknowledged record must be in the topic once, at its acknowledged offset,
   acknowledgement may be lost on its way) and are counted apart.
 
 The topic by itself must have dense offsets (*offset_gaps*), and the records of a key must be in one
-partition in the order in which they were produced (*order_violations*; records without a key have
-no order to keep).
-
-A record is recognised by its sequence (`acknowledgements.py`), so values may be equal.
-The transforms are functions of DataFrames; only `verify` runs anything.
+partition in the order in which they were produced (*order_violations*). A record is recognised by
+its sequence (`acknowledgements.py`), so values may be equal. Only `verify` runs a query.
 """
 
 from collections.abc import Mapping

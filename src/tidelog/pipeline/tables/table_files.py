@@ -17,9 +17,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
+from tidelog.pipeline.row_groups import RowGroup, parquet_writer
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, arrow_schema, types_of
 from tidelog.pipeline.tables.continuity import Observer, Piece
 
@@ -164,12 +163,7 @@ class _OpenFile:
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._file = self._path.open("wb")
-        self._writer = pq.ParquetWriter(
-            self._file,
-            _FILE_SCHEMA,
-            compression="zstd",
-            use_dictionary=dictionary_columns(_FILE_SCHEMA),
-        )
+        self._writer = parquet_writer(self._file, _FILE_SCHEMA, "zstd")
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows of `BRONZE_SCHEMA` but for the two `ingest_` columns."""

@@ -88,10 +88,6 @@ class SourceOptions:
     commit_group: str | None
     """The consumer group to which a stream's progress is committed."""
 
-    @property
-    def bootstrap(self) -> tuple[Address, ...]:
-        return self.rules.bootstrap
-
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
     """Reads the options of `spark.read` or `spark.readStream`, or of either when that is not known

@@ -24,17 +24,8 @@ from tidelog.wire.fetch import AbortedTransaction
 def hide_aborted(table: BatchTable, aborted: Sequence[AbortedTransaction]) -> BatchTable:
     """The same batches, those of aborted transactions with the control flag in their row; the
     bytes in the buffer stay as they are."""
-    hidden = _hidden_rows(table, aborted)
-    if not hidden:
-        return table
-    headers = table.headers.copy()
-    headers["attributes"][hidden] |= CONTROL_FLAG
-    return BatchTable(table.buffer, table.positions, headers, table.end)
-
-
-def _hidden_rows(table: BatchTable, aborted: Sequence[AbortedTransaction]) -> list[int]:
     if not aborted:
-        return []
+        return table
     attributes, producers = table.field("attributes"), table.field("producer_id")
     lasts = table.last_offsets
     pending = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
@@ -48,4 +39,6 @@ def _hidden_rows(table: BatchTable, aborted: Sequence[AbortedTransaction]) -> li
             aborting.discard(producer)
         elif producer in aborting:
             hidden.append(row)
-    return hidden
+    headers = table.headers.copy()
+    headers["attributes"][hidden] |= CONTROL_FLAG
+    return BatchTable(table.buffer, table.positions, headers, table.end)

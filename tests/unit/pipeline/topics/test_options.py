@@ -16,7 +16,7 @@ _NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
 
 def test_the_least_that_must_be_said():
     options = parse_options(_NEEDED)
-    assert options.bootstrap == (Address("a", 1), Address("b", 2))
+    assert options.rules.bootstrap == (Address("a", 1), Address("b", 2))
     assert options.subscription.topics == ("flights",)
     assert (options.starting, options.ending) == (EARLIEST, LATEST)
     assert options.sizes.min_partitions == 0
@@ -34,7 +34,7 @@ def test_names_are_compared_without_case_and_topics_once():
             "includeHeaders": "False",
         }
     )
-    assert options.bootstrap == (Address("::1", 9092),)
+    assert options.rules.bootstrap == (Address("::1", 9092),)
     assert options.subscription.topics == ("b", "a")
     assert options.starting == {
         TopicPartition("a", 0): 7,

@@ -59,9 +59,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
         from pyspark_tidelog.batch import FilteringTopicReader, TopicReader
 
-        return (FilteringTopicReader if spark_columns.filters_are_pushed() else TopicReader)(
-            options, columns
-        )
+        kind = FilteringTopicReader if spark_columns.filters_are_pushed() else TopicReader
+        return kind(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""

@@ -30,10 +30,7 @@ from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, tasks_for_
 from tidelog.pipeline.logs.segment_filters import SegmentFilters
 from tidelog.pipeline.spark_columns import BATCH_TYPES, PLACE_TYPES, RECORD_TYPES
 
-TYPES_OF_MODE: Final = {
-    "batches": spark_columns.BATCH_TYPES,
-    "records": spark_columns.PLACE_TYPES | spark_columns.RECORD_TYPES,
-}
+TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": PLACE_TYPES | RECORD_TYPES}
 _OPTIONS: Final = ("path", "topics", "mode", "sample")
 
 
@@ -87,9 +84,8 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         with spark_columns.hint_in_message():
             options = SegmentOptions.parse(dict(self.options))
             columns = spark_columns.chosen_columns(schema, TYPES_OF_MODE[options.mode])
-        return (FilteringSegmentReader if spark_columns.filters_are_pushed() else SegmentReader)(
-            options, columns
-        )
+        kind = FilteringSegmentReader if spark_columns.filters_are_pushed() else SegmentReader
+        return kind(options, columns)
 
 
 @dataclass(frozen=True)

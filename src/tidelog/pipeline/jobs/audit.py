@@ -137,12 +137,8 @@ def replica_findings(runs: DataFrame) -> DataFrame:
     )
     found = F.explode(F.array_compact(F.array(*findings)))
     each = pairs.select(*_PARTITION, F.array("broker").alias("brokers"), found.alias("finding"))
-    return each.select(
-        "finding.kind",
-        *_PARTITION,
-        "brokers",
-        *(f"finding.{name}" for name in ("base_offset", "last_offset", "detail")),
-    )
+    of_finding = (f"finding.{name}" for name in ("base_offset", "last_offset", "detail"))
+    return each.select("finding.kind", *_PARTITION, "brokers", *of_finding)
 
 
 def _finding_where(
@@ -205,24 +201,17 @@ def batches_of_buckets(runs: DataFrame, buckets: DataFrame) -> DataFrame:
 
 def divergent_batches(batches: DataFrame) -> DataFrame:
     """Where undamaged replicas hold different batches at one base offset."""
-    compared = (
-        batches.where("is_compared")
-        .groupBy(*_PARTITION, "base_offset")
-        .agg(
-            F.min("digest").alias("least"),
-            F.max("digest").alias("most"),
-            F.max("last_offset").alias("last_offset"),
-            F.sort_array(F.collect_set("broker")).alias("brokers"),
-        )
+    compared = batches.where("is_compared").groupBy(*_PARTITION, "base_offset")
+    found = compared.agg(
+        F.min("digest").alias("least"),
+        F.max("digest").alias("most"),
+        F.max("last_offset").alias("last_offset"),
+        F.sort_array(F.collect_set("broker")).alias("brokers"),
     )
-    return compared.where("least <> most").select(
-        F.lit("DIVERGENT").alias("kind"),
-        *_PARTITION,
-        "brokers",
-        "base_offset",
-        "last_offset",
-        F.lit("replicas hold different batches").alias("detail"),
-    )
+    columns = (*_PARTITION, "brokers", "base_offset", "last_offset")
+    kind, detail = F.lit("DIVERGENT"), F.lit("replicas hold different batches")
+    differing = found.where("least <> most")
+    return differing.select(kind.alias("kind"), *columns, detail.alias("detail"))
 
 
 def audit(

@@ -65,12 +65,8 @@ def row_faults(rows: DataFrame) -> DataFrame:
     """Offsets that occur twice and epochs that go back: `topic, partition, kind, offset`, a row
     for each."""
     in_order = Window.partitionBy(*_KEY).orderBy("offset", "leader_epoch")
-    before = rows.select(
-        *_KEY,
-        "offset",
-        "leader_epoch",
-        F.lag("offset").over(in_order).alias("offset_before"),
-        F.lag("leader_epoch").over(in_order).alias("epoch_before"),
+    before = rows.withColumn("offset_before", F.lag("offset").over(in_order)).withColumn(
+        "epoch_before", F.lag("leader_epoch").over(in_order)
     )
     kind = F.when(F.col("offset") == F.col("offset_before"), "DUPLICATE").when(
         F.col("leader_epoch") < F.col("epoch_before"), "EPOCH_REGRESSION"

@@ -36,8 +36,8 @@ class AcknowledgementLog:
     def __init__(self, path: Path, topic: str) -> None:
         # The topic of every row; one file is about one topic.
         self._topic = topic
-        # Rows not yet in the file.
-        self._waiting: list[tuple[Any, ...]] = []
+        # Rows not yet in the file, column by column without the topic.
+        self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
         # Rows in all, written or not.
         self.rows = 0
         self._writer = pq.ParquetWriter(path, ACKNOWLEDGEMENT_SCHEMA, compression="zstd")
@@ -51,9 +51,14 @@ class AcknowledgementLog:
     def add(
         self, *, partition: int, offset: int, sequence: int, key: bytes | None, value: bytes
     ) -> None:
-        self._waiting.append((self._topic, partition, offset, crc32(value), sequence, key))
+        partitions, offsets, crcs, sequences, keys = self._columns
+        partitions.append(partition)
+        offsets.append(offset)
+        crcs.append(crc32(value))
+        sequences.append(sequence)
+        keys.append(key)
         self.rows += 1
-        if len(self._waiting) >= _CHUNK_ROWS:
+        if len(partitions) >= _CHUNK_ROWS:
             self._write_chunk()
 
     def close(self) -> None:
@@ -62,9 +67,10 @@ class AcknowledgementLog:
         self._writer.close()
 
     def _write_chunk(self) -> None:
-        if self._waiting:
-            columns = zip(*self._waiting, strict=True)
-            kinds = ACKNOWLEDGEMENT_SCHEMA.types
-            arrays = [pa.array(values, kind) for values, kind in zip(columns, kinds, strict=True)]
+        topics = pa.repeat(pa.scalar(self._topic), len(self._columns[0]))
+        columns = zip(self._columns, ACKNOWLEDGEMENT_SCHEMA.types[1:], strict=True)
+        arrays = [topics, *(pa.array(values, kind) for values, kind in columns)]
+        if len(topics):
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=ACKNOWLEDGEMENT_SCHEMA))
-            self._waiting.clear()
+        for values in self._columns:
+            values.clear()

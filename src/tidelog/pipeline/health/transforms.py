@@ -312,16 +312,13 @@ def followers(events: DataFrame) -> DataFrame:
         (advances & (follower_end == mark) & (leader_end > mark)).alias("held"),
         F.nullif(F.col("one.level_ms_ago"), F.lit(-1)).alias("silent_ms"),
     )
-    return (
-        rows.groupBy("follower")
-        .agg(
-            F.count("lag").alias("samples"),
-            F.count_if(F.col("held")).alias("held_back"),
-            F.max("lag").alias("max_lag"),
-            F.max("silent_ms").alias("silent_ms"),
-        )
-        .orderBy(F.desc_nulls_last("silent_ms"), F.desc("held_back"), "follower")
+    summed = rows.groupBy("follower").agg(
+        F.count("lag").alias("samples"),
+        F.count_if(F.col("held")).alias("held_back"),
+        F.max("lag").alias("max_lag"),
+        F.max("silent_ms").alias("silent_ms"),
     )
+    return summed.orderBy(F.desc_nulls_last("silent_ms"), F.desc("held_back"), "follower")
 
 
 def flaps(events: DataFrame) -> DataFrame:

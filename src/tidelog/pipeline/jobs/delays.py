@@ -42,12 +42,8 @@ def delays_by_carrier_and_hour(flown: DataFrame, airlines: DataFrame) -> DataFra
         F.round(F.percentile("dep_delay", 0.95), 2).alias("p95_delay_minutes"),
     )
     names = airlines.select("carrier", F.col("name").alias("airline"))
-    return (
-        summed.join(F.broadcast(names), "carrier", "left")
-        .select(*DELAY_COLUMNS)
-        .repartition(1)
-        .sortWithinPartitions("carrier", "hour")
-    )
+    named = summed.join(F.broadcast(names), "carrier", "left").select(*DELAY_COLUMNS)
+    return named.repartition(1).sortWithinPartitions("carrier", "hour")
 
 
 def write_delays(

@@ -177,13 +177,11 @@ def _findings(
     worst = faults(compared).orderBy("sequence").limit(_MAX_FINDINGS)
     promised = _places(acknowledged).withColumnRenamed("places", "promised")
     found = _places(seen).withColumnRenamed("places", "found")
-    rows = (
-        worst.join(promised, "sequence", "left").join(found, "sequence", "left").orderBy("sequence")
-    )
+    rows = worst.join(promised, "sequence", "left").join(found, "sequence", "left")
     return tuple(
         f"record {row['sequence']}: acknowledged at {row['promised'] or 'no place'}, "
         f"found at {row['found'] or 'no place'}"
-        for row in rows.collect()
+        for row in rows.orderBy("sequence").collect()
     )
 
 

@@ -13,7 +13,7 @@ Options are named as in the official connector; `docs/reference/topic-source.md`
 Writing, `df.write.format("tidelog")` and `df.writeStream`, is in `docs/reference/topic-sink.md`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,15 +21,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
+from tidelog.pipeline import spark_columns
 from tidelog.pipeline.sink.options import parse_sink_options
-from tidelog.pipeline.spark_columns import (
-    DEFAULT_TYPES,
-    SOURCE_TYPES,
-    chosen_columns,
-    ddl,
-    hint_in_message,
-)
-from tidelog.pipeline.topics.options import COLUMNS, SourceOptions, TriggerLimits, parse_options
+from tidelog.pipeline.topics.options import TriggerLimits, parse_options
 
 # Everything else is imported where it runs: Spark imports this module in several processes that
 # only want to know the name, the schema or the partitions.
@@ -40,36 +34,37 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(…)`."""
         return "tidelog"
 
     def schema(self) -> str:
         """The columns, in Spark's type names; wrong options are refused here."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=None)
             names = options.columns or [
-                name for name in DEFAULT_TYPES if name != "headers" or options.include_headers
+                name
+                for name in spark_columns.DEFAULT_TYPES
+                if name != "headers" or options.include_headers
             ]
-            unknown = [name for name in names if name not in SOURCE_TYPES]
+            unknown = [name for name in names if name not in spark_columns.SOURCE_TYPES]
             if unknown:
                 raise UsageError(
-                    f"`{COLUMNS}` names `{unknown[0]}`, which is not a column of this source",
-                    f"the columns are {', '.join(SOURCE_TYPES)}",
+                    f"`columns` names `{unknown[0]}`, which is not a column of this source",
+                    f"the columns are {', '.join(spark_columns.SOURCE_TYPES)}",
                 )
-        return ddl({name: SOURCE_TYPES[name] for name in names})
+        return spark_columns.ddl({name: spark_columns.SOURCE_TYPES[name] for name in names})
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch reader for the columns of `schema`."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=False)
-            columns = chosen_columns(schema, SOURCE_TYPES)
-        from pyspark_tidelog.batch import make_reader
+            columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
+        from pyspark_tidelog.batch import FilteringTopicReader, TopicReader
 
-        return make_reader(options, columns)
+        kind = FilteringTopicReader if spark_columns.filters_are_pushed() else TopicReader
+        return kind(options, columns)
 
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         """A batch writer; a topic is only ever appended to. Needs Spark 4.1."""
-        with hint_in_message(), _needs_spark("4.1", "writing a topic"):
+        with spark_columns.hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicWriter
 
             if overwrite:
@@ -78,8 +73,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
             return TopicWriter(schema, options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:
-        """A writer of micro-batches. Needs Spark 4.1."""
-        with hint_in_message(), _needs_spark("4.1", "writing a topic"):
+        with spark_columns.hint_in_message(), _needs_spark("4.1", "writing a topic"):
             from pyspark_tidelog.writer import TopicStreamWriter
 
             options = parse_sink_options(dict(self.options), streaming=True)
@@ -87,13 +81,21 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """A micro-batch reader for the columns of `schema`; with limits from Spark 4.2 on."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=True)
-            columns = chosen_columns(schema, SOURCE_TYPES)
+            columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
         try:
             from pyspark_tidelog.stream_limits import LimitedTopicStreamReader
         except ImportError:
-            return _reader_without_limits(options, columns)
+            from pyspark_tidelog.stream import TopicStreamReader
+
+            with spark_columns.hint_in_message():
+                if options.trigger != TriggerLimits():
+                    raise UsageError(
+                        "limits of a stream's batches need Spark 4.2 or newer",
+                        "install it with `pip install 'pyspark>=4.2'`, or leave the limits out",
+                    ) from None
+            return TopicStreamReader(options, columns)
         return LimitedTopicStreamReader(options, columns)
 
 
@@ -109,15 +111,3 @@ def _needs_spark(version: str, what: str) -> Iterator[None]:
             f"{what} needs Spark {version} or newer",
             f"install it with `pip install 'pyspark>={version}'`",
         ) from None
-
-
-def _reader_without_limits(options: SourceOptions, columns: Sequence[str]) -> Any:
-    from pyspark_tidelog.stream import TopicStreamReader
-
-    with hint_in_message():
-        if options.trigger != TriggerLimits():
-            raise UsageError(
-                "limits of a stream's batches need Spark 4.2 or newer",
-                "install it with `pip install 'pyspark>=4.2'`, or leave the limits out",
-            )
-    return TopicStreamReader(options, columns)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.pipeline.spark_columns import filters_are_pushed, hint_in_message
+from tidelog.pipeline.spark_columns import hint_in_message
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.pushdown import PushedFilters
 from tidelog.pipeline.values import PlannedRange
@@ -23,28 +23,17 @@ class RangePartition(InputPartition):  # type: ignore[misc]
     planned: tuple[PlannedRange, ...]
 
 
-class TopicReader(DataSourceReader):  # type: ignore[misc]
-    """A batch read of topics."""
+class RangeReads:
+    """What batch and stream do alike: read a task's ranges."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        # What the user asked for.
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
-        # The filters that Spark offered.
+        # The filters that Spark offered; it offers none for a stream.
         self._filters = PushedFilters()
 
-    def partitions(self) -> Sequence[InputPartition]:
-        """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
-        from tidelog.pipeline.cluster import Client
-        from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
-
-        with hint_in_message(), Client(self._options.bootstrap) as client:
-            ranges = plan_ranges(self._options, client, self._filters.bounds)
-            return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
-
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The records of a task's ranges as Arrow batches."""
         if not isinstance(partition, RangePartition):
             return
         from tidelog.pipeline.topics.source import read_ranges
@@ -53,14 +42,22 @@ class TopicReader(DataSourceReader):  # type: ignore[misc]
         yield from read_ranges(partition.planned, self._options.rules, self._columns, times_ms)
 
 
+class TopicReader(RangeReads, DataSourceReader):  # type: ignore[misc]
+    """A batch read of topics."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The fixed ranges as tasks. Spark turns an empty list into one `None` task."""
+        from tidelog.pipeline.cluster import Client
+        from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
+
+        with hint_in_message(), Client(self._options.rules.bootstrap) as client:
+            ranges = plan_ranges(self._options, client, self._filters.bounds)
+            return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
+
+
 class FilteringTopicReader(TopicReader):
     """The reader for processes in which Spark offers filters."""
 
     def pushFilters(self, filters: Sequence[Any]) -> Sequence[Any]:
         """Takes the filters that narrow the ranges; returns those that Spark must evaluate."""
         return self._filters.take(list(filters))
-
-
-def make_reader(options: SourceOptions, columns: Sequence[str]) -> TopicReader:
-    """The reader for this process."""
-    return (FilteringTopicReader if filters_are_pushed() else TopicReader)(options, columns)

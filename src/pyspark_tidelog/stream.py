@@ -1,18 +1,16 @@
 """The micro-batch reader behind `spark.readStream.format("tidelog")`, as Spark 4.0 knows it.
 
 One object lives in a driver-side Python process for the length of the query; the executors get
-copies that only read. It asks the cluster anew each time, so a broker may die between two batches.
-Its connections are kept.
-
-From Spark 4.2 on `stream_limits.py` adds limits and `availableNow`.
+copies that only read. It asks the cluster anew each time, over connections that it keeps, so a
+broker may die between two batches. From Spark 4.2 on `stream_limits.py` adds limits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from pyspark_tidelog.batch import RangePartition
+from pyspark_tidelog.batch import RangePartition, RangeReads
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.spark_columns import hint_in_message
 from tidelog.pipeline.topics import stream
@@ -22,14 +20,11 @@ from tidelog.pipeline.topics.plan import into_tasks
 from tidelog.pipeline.topics.stream_offsets import Position, StreamOffset
 
 
-class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[misc]
     """Plans batches on the driver, reads them on the executors."""
 
     def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
-        # What the user asked for.
-        self._options = options
-        # The columns to return, in this order.
-        self._columns = tuple(columns)
+        super().__init__(options, columns)
         # The driver's connections, made when first needed; never pickled.
         self._connections: Client | None = None
         # The offset that was last committed to the consumer group, if one is named.
@@ -42,13 +37,12 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
     def _client(self) -> Client:
         """The driver's client. A new one finds out whether the brokers can do all that is asked."""
         if self._connections is None:
-            self._connections = Client(self._options.bootstrap)
+            self._connections = Client(self._options.rules.bootstrap)
             if self._options.commit_group is not None:
                 check_groups_are_served(self._connections, self._options.commit_group)
         return self._connections
 
     def initialOffset(self) -> StreamOffset:
-        """Where a new query begins."""
         with hint_in_message():
             return stream.initial_position(self._options, self._client).to_json()
 
@@ -58,19 +52,10 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
             return stream.available(self._options, self._client).to_json()
 
     def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
-        """The ranges of a batch as tasks."""
         with hint_in_message():
             begin, finish = Position.from_json(start), Position.from_json(end)
             ranges = stream.plan_batch(self._options, self._client, begin, finish)
             return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The records of a task's ranges as Arrow batches."""
-        if not isinstance(partition, RangePartition):
-            return
-        from tidelog.pipeline.topics.source import read_ranges
-
-        yield from read_ranges(partition.planned, self._options.rules, self._columns)
 
     def commit(self, end: StreamOffset) -> None:
         """Spark is done with everything below; commits it to the consumer group, if one is
@@ -82,7 +67,6 @@ class TopicStreamReader(DataSourceStreamReader):  # type: ignore[misc]
                 self._committed = end
 
     def stop(self) -> None:
-        """Spark calls it when the query ends."""
         if self._connections is not None:
             self._connections.close()
             self._connections = None

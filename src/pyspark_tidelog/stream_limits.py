@@ -3,11 +3,8 @@
 Spark's rules that shape it: admission control is on because `latestOffset` takes a limit; with
 `ReadAllAvailable` the limit of the options is ignored, since the trigger wants everything; with
 `availableNow` nothing above the ceiling noted at the start is ever handed out, and a partition
-that is added later is left to the next run.
-
-`minOffsetsPerTrigger` waits at most `maxTriggerDelay` since the last batch, and never in an
-`availableNow` run, which would have no end.
-
+that is added later is left to the next run. `minOffsetsPerTrigger` waits at most `maxTriggerDelay`
+since the last batch, and never in an `availableNow` run, which would have no end.
 Source: Spark 4.2's Python Data Source API.
 """
 

@@ -33,52 +33,41 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
     rows: int
 
 
-class TopicWriter(DataSourceArrowWriter):  # type: ignore[misc]
-    """Writes a frame; holds values only, since Spark pickles it."""
+class _RowWriter:
+    """What batch and stream do alike; holds values only, since Spark pickles it."""
 
     def __init__(self, schema: StructType, options: SinkOptions) -> None:
-        _check(schema, options)
-        # What the user asked for.
+        from tidelog.pipeline.sink.writer import check_columns
+
+        check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options)
         self._options = options
 
+    def _write(self, batches: Iterator[Any], write_id: str | None, batch_id: int) -> Written:
+        with hint_in_message():
+            if not self._options.exactly_once:
+                from tidelog.pipeline.sink.writer import write_rows
+
+                return Written(write_rows(batches, self._options))
+            from tidelog.pipeline.sink.commits import Task, write_once
+
+            assert write_id is not None, "options without a name were parsed"
+            task = Task(write_id, batch_id, TaskContext.get().partitionId())
+            return Written(write_once(batches, self._options, task))
+
+
+class TopicWriter(_RowWriter, DataSourceArrowWriter):  # type: ignore[misc]
+    """Writes a frame."""
+
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """One task's rows."""
-        return _write(iterator, self._options, self._options.write_id, 0)
+        return self._write(iterator, self._options.write_id, 0)
 
 
-class TopicStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+class TopicStreamWriter(_RowWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]
     """Writes the micro-batches of a query."""
 
-    def __init__(self, schema: StructType, options: SinkOptions) -> None:
-        _check(schema, options)
-        # What the user asked for.
-        self._options = options
-
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        """One task's rows of one micro-batch."""
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY_ID)
         batch = context.getLocalProperty(_BATCH_ID)
         assert query and batch is not None, f"Spark does not name the batch: {query} {batch}"
-        return _write(iterator, self._options, query, int(batch))
-
-
-def _check(schema: StructType, options: SinkOptions) -> None:
-    from tidelog.pipeline.sink.writer import check_columns
-
-    check_columns({one.name: one.dataType.simpleString() for one in schema.fields}, options)
-
-
-def _write(
-    batches: Iterator[Any], options: SinkOptions, write_id: str | None, batch_id: int
-) -> Written:
-    with hint_in_message():
-        if not options.exactly_once:
-            from tidelog.pipeline.sink.writer import write_rows
-
-            return Written(write_rows(batches, options))
-        from tidelog.pipeline.sink.commits import Task, write_once
-
-        assert write_id is not None, "options without a name were parsed"
-        task = Task(write_id, batch_id, TaskContext.get().partitionId())
-        return Written(write_once(batches, options, task))
+        return self._write(iterator, query, int(batch))

@@ -25,39 +25,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from tidelog.errors import UsageError
+from tidelog.pipeline import spark_columns
 from tidelog.pipeline.logs.layout import SegmentPlace, find_replicas, tasks_for_cores
 from tidelog.pipeline.logs.segment_filters import SegmentFilters
-from tidelog.pipeline.spark_columns import (
-    RECORD_TYPES,
-    chosen_columns,
-    ddl,
-    filters_are_pushed,
-    hint_in_message,
-)
+from tidelog.pipeline.spark_columns import BATCH_TYPES, PLACE_TYPES, RECORD_TYPES
 
-_PLACE_TYPES: Final = {"broker": "int", "topic": "string", "partition": "int", "segment": "string"}
-BATCH_TYPES: Final = _PLACE_TYPES | {
-    "position": "bigint",
-    "size": "int",
-    "base_offset": "bigint",
-    "last_offset": "bigint",
-    "leader_epoch": "int",
-    "magic": "int",
-    "crc": "bigint",
-    "computed_crc": "bigint",
-    "attributes": "int",
-    "base_timestamp_ms": "bigint",
-    "max_timestamp_ms": "bigint",
-    "producer_id": "bigint",
-    "producer_epoch": "int",
-    "base_sequence": "int",
-    "records": "int",
-    "index_fault": "string",
-    "trailing_bytes": "bigint",
-}
-"""The columns of mode `batches`, in Spark's type names; `tidelog.pipeline.logs.scan` makes them."""
-TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": _PLACE_TYPES | RECORD_TYPES}
-"""The columns by mode."""
+TYPES_OF_MODE: Final = {"batches": BATCH_TYPES, "records": PLACE_TYPES | RECORD_TYPES}
 _OPTIONS: Final = ("path", "topics", "mode", "sample")
 
 
@@ -99,21 +72,20 @@ class DefaultSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """The name in `format(…)`."""
         return "tidelog.segments"
 
     def schema(self) -> str:
         """All columns of the mode; wrong options are refused here."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             types = TYPES_OF_MODE[SegmentOptions.parse(dict(self.options)).mode]
-        return ddl(types)
+        return spark_columns.ddl(types)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A batch reader for the columns of `schema`."""
-        with hint_in_message():
+        with spark_columns.hint_in_message():
             options = SegmentOptions.parse(dict(self.options))
-            columns = chosen_columns(schema, TYPES_OF_MODE[options.mode])
-        return (FilteringSegmentReader if filters_are_pushed() else SegmentReader)(options, columns)
+            columns = spark_columns.chosen_columns(schema, TYPES_OF_MODE[options.mode])
+        kind = FilteringSegmentReader if spark_columns.filters_are_pushed() else SegmentReader
+        return kind(options, columns)
 
 
 @dataclass(frozen=True)
@@ -127,7 +99,6 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
     """Lists files on the driver, reads them on the executors; holds values only."""
 
     def __init__(self, options: SegmentOptions, columns: Sequence[str]) -> None:
-        # What the user asked for.
         self._options = options
         # The columns to return, in this order.
         self._columns = tuple(columns)
@@ -136,17 +107,14 @@ class SegmentReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """Whole segments, small ones together. Spark turns an empty list into one `None` task.
-
         Spark does not pass the number of cores to this process, so it counts the cores of its own
-        machine. On a cluster that may be a few tasks too many.
-        """
-        with hint_in_message():
+        machine. On a cluster that may be a few tasks too many."""
+        with spark_columns.hint_in_message():
             replicas = find_replicas([Path(p) for p in self._options.paths], self._options.topics)
         tasks = tasks_for_cores(self._filters.select(replicas), os.cpu_count() or 1)
         return [SegmentPartition(places) for places in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of some segments as Arrow batches."""
         if not isinstance(partition, SegmentPartition):
             return
         from tidelog.pipeline.logs.scan import scan_batches, scan_records

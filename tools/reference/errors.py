@@ -81,7 +81,7 @@ def _name(node: ast.expr) -> str:
     if isinstance(node, ast.IfExp):
         return _shown(node)
     if isinstance(node, ast.Attribute):
-        return "{" + node.attr.strip("_") + "}"
+        return "{" + node.attr.strip("_").lower() + "}"
     if isinstance(node, ast.Name):
         return "{" + node.id.strip("_").lower() + "}"
     if isinstance(node, ast.Subscript):

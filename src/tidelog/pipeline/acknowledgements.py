@@ -1,43 +1,32 @@
-"""The acknowledgement log: a row for each record that the cluster acknowledged, as the
-acknowledgement arrives.
+"""The acknowledgement log: a row for each record, as the cluster acknowledges it.
 
-A record's *sequence* is its position in the producer's input, counted from 0. It travels with the
-record in the header `SEQUENCE_HEADER` as decimal digits, and is logged beside the partition and
-offset that the cluster acknowledged. So a verifier recognises each record, even among equal values,
-and distinguishes a lost record from one that is elsewhere or duplicated.
+A record's *sequence* is its position in the producer's input, from 0. It travels in the header
+`SEQUENCE_HEADER` as decimal digits, and is logged beside the acknowledged partition and offset. So
+a verifier recognises each record, even among equal values, and distinguishes a lost one from one
+that is elsewhere or duplicated. The checksum is CRC-32 (zlib) of the value alone, which Spark
+computes without Python.
 
-The checksum is CRC-32 (zlib), which Spark computes without Python. It covers the value alone.
-
-The file is Parquet, a row group per chunk. It is readable only once closed: it serves the run that
-writes it, and is not recovered after the producer died.
+The file is Parquet, and readable only once closed: it serves the run that writes it.
 """
 
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidelog.pipeline.spark_columns import arrow_schema
+
 SEQUENCE_HEADER: Final = "tidelog.sequence"
 
-ACKNOWLEDGEMENT_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("crc", pa.int64()),
-        ("sequence", pa.int64()),
-        ("key", pa.binary()),
-    ]
+ACKNOWLEDGEMENT_SCHEMA: Final = arrow_schema(
+    "topic string, partition int, offset bigint, crc bigint, sequence bigint, key binary"
 )
-
 _CHUNK_ROWS: Final = 1 << 15
 
 
 def sequence_header(sequence: int) -> tuple[str, bytes]:
-    """The header that carries a record's sequence."""
     return SEQUENCE_HEADER, b"%d" % sequence
 
 
@@ -56,18 +45,12 @@ class AcknowledgementLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def add(
         self, *, partition: int, offset: int, sequence: int, key: bytes | None, value: bytes
     ) -> None:
-        """Adds one acknowledgement."""
         partitions, offsets, crcs, sequences, keys = self._columns
         partitions.append(partition)
         offsets.append(offset)
@@ -84,12 +67,10 @@ class AcknowledgementLog:
         self._writer.close()
 
     def _write_chunk(self) -> None:
-        count = len(self._columns[0])
-        if not count:
-            return
-        topics = pa.repeat(pa.scalar(self._topic), count)
+        topics = pa.repeat(pa.scalar(self._topic), len(self._columns[0]))
         columns = zip(self._columns, ACKNOWLEDGEMENT_SCHEMA.types[1:], strict=True)
         arrays = [topics, *(pa.array(values, kind) for values, kind in columns)]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=ACKNOWLEDGEMENT_SCHEMA))
+        if len(topics):
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=ACKNOWLEDGEMENT_SCHEMA))
         for values in self._columns:
             values.clear()

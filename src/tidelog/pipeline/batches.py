@@ -2,15 +2,12 @@
 
 A Fetch response and a segment file have the same content: record batches of format v2 back to back.
 Only the walk from one length field to the next goes batch by batch; every header field is then
-gathered for all batches at once. Record bodies stay where they are unless a batch of the buffer is
-compressed: then all bodies are laid end to end in a buffer of their own, so that the record decoder
-gets plain records only.
+gathered for all batches at once. Record bodies stay where they are, unless a batch of the buffer is
+compressed: then all are laid end to end in a buffer of their own, so that the record decoder gets
+plain records only.
 
-Invariants: rows are in buffer order; a row is a whole batch; with `verify_crc` its bytes from
-`attributes` to the end match the stored CRC-32C.
-
-Left out: formats before v2 (Kafka 4 no longer stores them) and anything about topics or offsets
-wanted. Source: KIP-98 for the format.
+Invariants: rows are in buffer order; a row is a whole batch. Left out: formats before v2, which
+Kafka 4 no longer stores, and anything about topics or offsets wanted. Source: KIP-98.
 """
 
 import struct
@@ -34,23 +31,12 @@ _READ_LENGTH: Final = struct.Struct(">i").unpack_from
 _MAGIC_POSITION: Final = 16
 _MIN_LENGTH: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 
-HEADER_FIELDS: Final = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("batch_length", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">i2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
+HEADER_FIELDS: Final = np.dtype([
+    ("base_offset", ">i8"), ("batch_length", ">i4"), ("leader_epoch", ">i4"), ("magic", "i1"),
+    ("crc", ">u4"), ("attributes", ">i2"), ("last_offset_delta", ">i4"),
+    ("base_timestamp", ">i8"), ("max_timestamp", ">i8"), ("producer_id", ">i8"),
+    ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("record_count", ">i4"),
+])  # fmt: skip
 """The header on the wire, field by field; numpy reads it without alignment."""
 
 
@@ -75,7 +61,6 @@ class BatchTable:
 
     @property
     def base_offsets(self) -> Int64s:
-        """The first offset of each batch."""
         return self.field("base_offset")
 
     @property
@@ -88,40 +73,31 @@ class BatchTable:
         """The whole size of each batch in bytes, header included."""
         return self.field("batch_length") + LOG_OVERHEAD_BYTES
 
-    def select(self, wanted: npt.NDArray[np.bool_]) -> "BatchTable":
-        """The rows where `wanted` is true, over the same buffer."""
+    def select(self, wanted: npt.NDArray[np.bool_] | slice) -> "BatchTable":
+        """The rows where `wanted` is true, or those of a slice, over the same buffer."""
         return BatchTable(self.buffer, self.positions[wanted], self.headers[wanted], self.end)
-
-    def rows(self, first: int, end: int) -> "BatchTable":
-        """The rows from `first` up to `end` exclusive, over the same buffer."""
-        return BatchTable(self.buffer, self.positions[first:end], self.headers[first:end], self.end)
 
 
 def read_batches(buffer: Buffer, *, stop_at_damage: bool = False) -> BatchTable:
-    """Finds every whole batch in `buffer`.
-
-    A batch that the end of the buffer cuts off is left alone, and so is a zero length field (the
-    preallocated end of an active segment). Bytes that cannot be a batch of format v2 raise
-    `CorruptBatch`; with `stop_at_damage` they count as the end instead.
-    """
+    """Finds every whole batch in `buffer`. A batch that the end of the buffer cuts off is left
+    alone, and so is a zero length field (the preallocated end of an active segment). Bytes that
+    cannot be a batch of format v2 raise `CorruptBatch`; with `stop_at_damage` they count as the end
+    instead."""
     positions, end = _walk(buffer)
     rows = np.array(positions, dtype=np.int64)
     raw = np.frombuffer(buffer, dtype=np.uint8)
     gathered = sliding_window_view(raw, HEADER_BYTES)[rows] if positions else raw[:0]
     headers = gathered.reshape(-1).view(HEADER_FIELDS)
-    table = BatchTable(buffer, rows, headers, end)
     strange = np.flatnonzero(headers["magic"] != MAGIC)
     if strange.size:
-        table = table.rows(0, int(strange[0]))
-        end = positions[len(table)]
-        table = BatchTable(buffer, table.positions, table.headers, end)
+        sound = int(strange[0])
+        rows, headers, end = rows[:sound], headers[:sound], positions[sound]
     if not stop_at_damage and end + HEADER_BYTES <= len(buffer):
         _check_rest(buffer, end)
-    return table
+    return BatchTable(buffer, rows, headers, end)
 
 
 def _walk(buffer: Buffer) -> tuple[list[int], int]:
-    """The positions of all whole batches, and where the last one ends."""
     positions: list[int] = []
     size = len(buffer)
     position = 0
@@ -150,10 +126,9 @@ def computed_crcs(table: BatchTable) -> Int64s:
     view = memoryview(table.buffer)
     starts = table.positions.tolist()
     ends = (table.positions + table.sizes).tolist()
-    values = [
-        crc32c(view[start + CRC_START : end]) for start, end in zip(starts, ends, strict=True)
-    ]
-    return np.array(values, dtype=np.int64)
+    bounds = zip(starts, ends, strict=True)
+    crcs = [crc32c(view[start + CRC_START : end]) for start, end in bounds]
+    return np.array(crcs, dtype=np.int64)
 
 
 def check_crcs(table: BatchTable) -> None:
@@ -181,11 +156,9 @@ class Bodies:
 
 
 def record_bodies(table: BatchTable, max_bytes: int) -> Iterator[Bodies]:
-    """The records of every batch, decompressed where needed, in groups of about `max_bytes`.
-
-    A group is never smaller than one batch, so one huge batch makes one huge group. Raises
-    `CorruptBatch` for an unknown codec and for data that does not decompress.
-    """
+    """The records of every batch, decompressed where needed, in groups of about `max_bytes`. A
+    group is never smaller than one batch, so one huge batch makes one huge group. Raises
+    `CorruptBatch` for an unknown codec and for data that does not decompress."""
     if not len(table):
         return
     codecs = table.field("attributes") & CODEC_MASK
@@ -216,6 +189,6 @@ def _decompressed(table: BatchTable, codecs: list[int], max_bytes: int) -> Itera
         if filled >= max_bytes or row + 1 == len(codecs):
             edges = np.zeros(len(parts) + 1, dtype=np.int64)
             np.cumsum([len(part) for part in parts], out=edges[1:])
-            group = table.rows(first, row + 1)
+            group = table.select(slice(first, row + 1))
             yield Bodies(group, b"".join(parts), edges[:-1], edges[1:])
             parts, filled, first = [], 0, row + 1

@@ -1,11 +1,8 @@
-"""What jobs ask a cluster: the leaders of partitions, their first offsets and their ends.
+"""What jobs ask a cluster: leaders, offsets, policies, and connections to leaders for `reader.py`.
 
-`metadata`, `list_offsets`, `compacted_topics`, and connections to leaders for `reader.py`, which
-does the reading. Nothing is written, and only `group_progress.py` asks a group's coordinator.
-
-Leaders change. Whatever a broker answers or fails to answer, a call tries again with fresh metadata
-when that may help, and gives up when nothing went forward for `retry_s`, with what it met last.
-
+Nothing is written, and only `group_progress.py` asks a group's coordinator. Leaders change: so
+whatever a broker answers or fails to answer, a call tries again with fresh metadata when that may
+help, and gives up when nothing went forward for `retry_s`, with what it met last.
 Source: KIP-207 (OFFSET_NOT_AVAILABLE), KIP-320 (leader epochs), KIP-516 (topic ids).
 """
 
@@ -62,16 +59,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes all connections."""
         self.brokers.close()
 
-    # Metadata ------------------------------------------------------------------------------
-
     def metadata(self, topics: Sequence[str] | None) -> Metadata:
-        """The leaders of the partitions of these topics; `None` for all topics.
-
-        Raises `UsageError` for a topic that does not exist, `ClusterUnavailable`.
-        """
+        """The leaders of the partitions of these topics; `None` for all topics. Raises `UsageError`
+        for a topic that does not exist, `ClusterUnavailable`."""
         return self.patiently("metadata", lambda: self.refresh(topics))
 
     def refresh(self, topics: Sequence[str] | None) -> Metadata:
@@ -100,11 +92,8 @@ class Client:
         )
 
     def connection_to(self, node_id: int) -> Connection:
-        """An open connection to a broker of the last metadata. Raises `TryAgain`,
-        `Unreachable`."""
+        """An open connection to a broker of the last metadata. Raises `TryAgain`, `Unreachable`."""
         return self.brokers.connection(self.known.address_of(node_id))
-
-    # Offsets -------------------------------------------------------------------------------
 
     def list_offsets(
         self, partitions: Sequence[TopicPartition], timestamp: int, *, read_committed: bool = False
@@ -125,11 +114,9 @@ class Client:
         self, timestamps: Mapping[TopicPartition, int], *, read_committed: bool = False
     ) -> dict[TopicPartition, int]:
         """For each partition the offset of a timestamp (ms since 1970), of `EARLIEST` or of
-        `LATEST`, from its leader; -1 where no record is that late.
-
-        Waits while a new leader does not know its high watermark yet. Raises `UsageError` for a
-        missing topic, `ClusterUnavailable`.
-        """
+        `LATEST`, from its leader; -1 where no record is that late. Waits while a new leader does
+        not know its high watermark yet. Raises `UsageError` for a missing topic,
+        `ClusterUnavailable`."""
         found: dict[TopicPartition, int] = {}
         topics = sorted({tp.topic for tp in timestamps})
 
@@ -159,14 +146,9 @@ class Client:
 
         return self.patiently(f"offsets of {', '.join(topics)}", ask_the_rest)
 
-    # Patience ------------------------------------------------------------------------------
-
     def patiently(self, what: str, attempt: Callable[[], T]) -> T:
-        """Repeats `attempt` while it fails in ways that pass.
-
-        Raises `ClusterUnavailable` with the last failure once `retry_s` are over, and `UsageError`
-        for a topic that stays unknown.
-        """
+        """Repeats `attempt` while it fails in ways that pass. Raises `ClusterUnavailable` with the
+        last failure once `retry_s` are over, and `UsageError` for a topic that stays unknown."""
         retry = Retry(now_ms(), self._retry_s)
         first_contact = Retry(now_ms(), min(_FIRST_CONTACT_S, self._retry_s))
         unknown_topic = Retry(now_ms(), min(_UNKNOWN_TOPIC_S, self._retry_s))

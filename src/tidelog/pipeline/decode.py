@@ -5,16 +5,14 @@ boundaries (`varints.py`), then each field of all records at once, then key and 
 which Arrow copies out of the record bytes in one pass each: long values from *views* (start and
 length), short ones by taking every second range of the bytes cut at all their edges.
 
-What a reader must not see is left out here: control batches, and records outside the wanted range
-(a Fetch response has whole batches, which may begin before the fetch offset). A caller that
-accounts for every offset asks for the column `is_control`, and gets control records as rows too. A
-record of a LogAppendTime batch takes the batch's maximal timestamp. Missing headers are null, as in
-the JVM connector.
+Control batches are left out, and so are records outside the wanted range (a Fetch response may
+begin before the fetch offset). A caller that accounts for every offset asks for `is_control`,
+and gets control records as rows too. A record of a LogAppendTime batch takes the batch's maximal
+timestamp. Missing headers are null, as in the JVM connector.
 
 Invariants: every record's fields end exactly at its length and every batch's records end
 where the batch ends, else `CorruptBatch`; no view points outside the buffer; rows are in buffer
 order; a yielded batch holds at most about `MAX_GROUP_BYTES` of record bytes.
-
 Left out: aborted transactions, whose batches `reader.py` marks as control batches. Source: KIP-98
 for the format, the Arrow columnar format for views.
 """
@@ -27,6 +25,7 @@ import pyarrow as pa
 
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable, Bodies, record_bodies
+from tidelog.pipeline.spark_columns import LINEAGE_TYPES, RECORD_TYPES, arrow_schema
 from tidelog.pipeline.varints import Int64s, RecordBytes, record_starts
 from tidelog.records.batch import CONTROL_FLAG, LOG_APPEND_TIME, TIMESTAMP_TYPE_FLAG
 
@@ -40,36 +39,13 @@ _MIN_RECORD_BYTES: Final = 7
 _INLINE_BYTES: Final = 12
 """Arrow stores values up to this size inside the view itself."""
 
-HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE))
-TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
-RECORD_SCHEMA: Final = pa.schema(
-    [
-        ("offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("timestamp", TIMESTAMP_TYPE),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-    ]
-)
-"""What a record has by itself. `timestamp_type` is 0 for CreateTime and 1 for LogAppendTime."""
-
-LINEAGE_SCHEMA: Final = pa.schema(
-    [
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int16()),
-        ("base_offset", pa.int64()),
-        ("is_control", pa.bool_()),
-    ]
-)
-"""What a record has from its batch, on request: the producer (-1 where it was not
-idempotent), the batch's first offset, and whether it is a control record."""
-_DECODED_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, *LINEAGE_SCHEMA])
-DECODED_COLUMNS: Final = frozenset(_DECODED_SCHEMA.names)
+DECODED_SCHEMA: Final = arrow_schema(RECORD_TYPES | LINEAGE_TYPES)
 """Every column that `decode_table` can make."""
-
+_HEADERS_TYPE: Final = DECODED_SCHEMA.field("headers").type
+_BATCH_FIELDS: Final = (
+    "base_offset", "leader_epoch", "base_timestamp", "max_timestamp", "producer_id",
+    "producer_epoch",
+)  # fmt: skip
 _MAX_MILLIS: Final = (2**63 - 1) // 1000
 
 
@@ -118,17 +94,12 @@ def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
     some = counts > 0
     ends[(np.cumsum(counts) - 1)[some]] = bodies.ends[some]
     batch_of = np.repeat(np.arange(len(table)), counts)
-    is_log_append_time = (table.field("attributes") & TIMESTAMP_TYPE_FLAG) != 0
+    attributes = table.field("attributes")
     batch_fields = {
-        "base_offset": table.base_offsets,
+        **{name: table.field(name) for name in _BATCH_FIELDS},
         "last_offset": table.last_offsets,
-        "leader_epoch": table.field("leader_epoch"),
-        "base_timestamp": table.field("base_timestamp"),
-        "max_timestamp": table.field("max_timestamp"),
-        "timestamp_type": is_log_append_time.astype(np.int64),
-        "producer_id": table.field("producer_id"),
-        "producer_epoch": table.field("producer_epoch"),
-        "is_control": (table.field("attributes") & CONTROL_FLAG) != 0,
+        "timestamp_type": ((attributes & TIMESTAMP_TYPE_FLAG) != 0).astype(np.int64),
+        "is_control": (attributes & CONTROL_FLAG) != 0,
     }
     for first in range(0, len(starts), ROWS_PER_ARROW_BATCH):
         rows = slice(first, first + ROWS_PER_ARROW_BATCH)
@@ -137,7 +108,6 @@ def _record_rows(source: RecordBytes, bodies: Bodies) -> Iterator[_Fields]:
 
 
 def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
-    """Every field of the records at `rows`."""
     ends = rows["end"]
     lengths, position = source.varints_at(rows["start"])
     if (position + lengths != ends).any():
@@ -167,10 +137,9 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         rows["base_timestamp"] + timestamp_deltas,
     )
     return {
+        **{name: rows[name] for name in ("leader_epoch", "timestamp_type", *LINEAGE_TYPES)},
         "offset": offsets,
-        "leader_epoch": rows["leader_epoch"],
         "timestamp": timestamps,
-        "timestamp_type": rows["timestamp_type"],
         "key_start": key_starts,
         "key_length": key_lengths,
         "value_start": value_starts,
@@ -178,12 +147,10 @@ def _read_records(source: RecordBytes, rows: _Fields) -> _Fields:
         "header_count": header_counts,
         "header_start": position,
         "end": ends,
-        **{name: rows[name] for name in LINEAGE_SCHEMA.names},
     }
 
 
 def _checked_counts(bodies: Bodies) -> Int64s:
-    """The number of records each batch claims, none of them more than fit into its bytes."""
     counts = bodies.table.field("record_count")
     if ((counts < 0) | (counts * _MIN_RECORD_BYTES > bodies.ends - bodies.starts)).any():
         raise CorruptBatch("a batch claims more records than its bytes can hold")
@@ -196,10 +163,9 @@ def _check_lengths(name: str, lengths: Int64s, limits: Int64s) -> None:
 
 
 def _to_arrow(source: RecordBytes, records: _Fields, columns: Sequence[str]) -> pa.RecordBatch:
-    """The chosen columns, in the order of `columns`."""
     arrays = [_column(source, name, records) for name in columns]
     return pa.RecordBatch.from_arrays(
-        arrays, schema=pa.schema([_DECODED_SCHEMA.field(name) for name in columns])
+        arrays, schema=pa.schema([DECODED_SCHEMA.field(name) for name in columns])
     )
 
 
@@ -210,16 +176,13 @@ def _column(source: RecordBytes, name: str, records: _Fields) -> pa.Array:
         return _headers_column(source, records)
     if name == "timestamp":
         millis = np.clip(records["timestamp"], -_MAX_MILLIS, _MAX_MILLIS)
-        return pa.array(millis * 1000).view(TIMESTAMP_TYPE)
-    return pa.array(records[name].astype(_DECODED_SCHEMA.field(name).type.to_pandas_dtype()))
+        return pa.array(millis * 1000).view(DECODED_SCHEMA.field(name).type)
+    return pa.array(records[name].astype(DECODED_SCHEMA.field(name).type.to_pandas_dtype()))
 
 
 def binary_column(source: RecordBytes, starts: Int64s, lengths: Int64s) -> pa.Array:
-    """A binary array of the byte ranges of `source`; length -1 is null.
-
-    All ranges must lie inside the buffer, in ascending order, and the buffer must be smaller than
-    2 GiB.
-    """
+    """A binary array of the byte ranges of `source`; length -1 is null. All ranges must lie inside
+    the buffer, in ascending order, and the buffer must be smaller than 2 GiB."""
     if (lengths > _INLINE_BYTES).all():
         return _long_values(source, starts, lengths)
     if (lengths < 0).all():
@@ -248,13 +211,14 @@ def _headers_column(source: RecordBytes, records: _Fields) -> pa.Array:
     """list<struct<key, value>> per record, null where there are no headers."""
     counts = records["header_count"]
     if not counts.any():
-        return pa.nulls(len(counts), HEADERS_TYPE)
+        return pa.nulls(len(counts), _HEADERS_TYPE)
     keys, values = _read_headers(source, records)
     edges = np.zeros(len(counts) + 1, dtype=np.int32)
     np.cumsum(counts, out=edges[1:])
-    pairs = pa.StructArray.from_arrays([_text(keys), values], fields=list(HEADER_TYPE))
+    fields = list(_HEADERS_TYPE.value_type)
+    pairs = pa.StructArray.from_arrays([_text(keys), values], fields=fields)
     return pa.ListArray.from_arrays(
-        pa.array(edges), pairs, type=HEADERS_TYPE, mask=pa.array(counts == 0)
+        pa.array(edges), pairs, type=_HEADERS_TYPE, mask=pa.array(counts == 0)
     )
 
 

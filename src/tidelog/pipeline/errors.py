@@ -1,12 +1,21 @@
 """What can go wrong between a job and the cluster; each message names the place and the choices.
 
 Wrong options are `tidelog.errors.UsageError`; damaged record bytes are `CorruptBatch`.
+
+The code that finds a loss of records reports it to `fail_or_warn` and then goes on with those that
+are left. Only that function decides whether the query may (`failOnDataLoss`); for damaged batches,
+`reader.py` decides.
+
+Exceptions cross process borders in Spark by their positional arguments: give them no others.
 """
 
-from typing import Any, Final
+import logging
+from dataclasses import dataclass
+from typing import Final
 
-from tidelog.pipeline.values import OffsetRange
+from tidelog.pipeline.values import OffsetRange, ReadRules
 
+LOG: Final = logging.getLogger("tidelog.pipeline")
 LOSS_CHOICES: Final = (
     "restore the records; or begin behind them (a batch by `startingOffsets`, a stream with a new "
     "checkpoint); or go on without them with `failOnDataLoss=false`"
@@ -17,21 +26,24 @@ class ClusterUnavailable(Exception):
     """No broker answered in time; the message names the brokers, the request and the time."""
 
 
+@dataclass(eq=False)
 class DataLoss(Exception):
     """Records that the job must read are not there any more, or never were."""
 
-    def __init__(self, wanted: OffsetRange, reason: str, hint: str = LOSS_CHOICES) -> None:
-        super().__init__(f"{wanted}: {reason}\nhint: {hint}")
-        # The range that could not be read.
-        self.wanted = wanted
-        # What was found instead.
-        self.reason = reason
-        # What may be done.
-        self.hint = hint
+    wanted: OffsetRange
+    reason: str
+    """What was found instead."""
+    hint: str = LOSS_CHOICES
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Exceptions cross process borders in Spark.
-        return DataLoss, (self.wanted, self.reason, self.hint)
+    def __str__(self) -> str:
+        return f"{self.wanted}: {self.reason}\nhint: {self.hint}"
+
+
+def fail_or_warn(loss: DataLoss, rules: ReadRules) -> None:
+    """Raises the loss, unless the query may go on without the records."""
+    if rules.fail_on_data_loss:
+        raise loss
+    LOG.warning("%s: %s; goes on because `failOnDataLoss` is false", loss.wanted, loss.reason)
 
 
 class TableConflict(Exception):
@@ -42,17 +54,15 @@ class JobFailed(Exception):
     """Spark ended a job; the message is one line."""
 
 
+@dataclass(eq=False)
 class WriteFailed(Exception):
     """A record, or the transaction that it is in, was not written."""
 
-    def __init__(self, where: str, reason: str, hint: str) -> None:
-        super().__init__(f"`{where}`: {reason}\nhint: {hint}")
-        # The topic and, where it is known, the partition: `orders-3`.
-        self.where = where
-        # The error of the client or the broker.
-        self.reason = reason
-        # What can be done.
-        self.hint = hint
+    where: str
+    """The topic and, where it is known, the partition: `orders-3`."""
+    reason: str
+    """The error of the client or the broker."""
+    hint: str
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WriteFailed, (self.where, self.reason, self.hint)
+    def __str__(self) -> str:
+        return f"`{self.where}`: {self.reason}\nhint: {self.hint}"

@@ -1,11 +1,9 @@
 """Filters that Spark offers to a source: comparisons, and how several narrow a column together.
 
 Spark 4.1 and later pass simple comparisons that are joined by AND, if
-`spark.sql.python.filterPushdown.enabled` is on. Each source uses them in its own way:
-`topics/pushdown.py` narrows ranges of offsets, `logs/segment_filters.py` leaves out files.
-
-A filter that is not understood narrows nothing. Null equals nothing. Pure, and without a Spark
-import: filters are recognised by the names of their classes.
+`spark.sql.python.filterPushdown.enabled` is on. `topics/pushdown.py` narrows ranges of offsets by
+them, `logs/segment_filters.py` leaves out files. A filter that is not understood narrows nothing.
+Null equals nothing. Filters are recognised by the names of their classes, without a Spark import.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +16,6 @@ FIRST: Final = -(2**62)
 LAST: Final = 2**62
 EQUALS: Final = ("EqualTo", "EqualNullSafe")
 RANGES: Final = (*EQUALS, "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual")
-"""The comparisons of an order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 Large row groups make a file quick to read; a bound on rows and bytes keeps a task's memory flat.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 _ROW_GROUP_BYTES: Final = 32 << 20
 _ROW_GROUP_ROWS: Final = 1 << 17
@@ -16,6 +17,12 @@ def dictionary_columns(schema: pa.Schema) -> list[str]:
     """The columns of records that a dictionary makes smaller: in the others nearly every value is
     unique."""
     return [name for name in schema.names if name not in _UNIQUE_VALUES]
+
+
+def parquet_writer(where: Any, schema: pa.Schema, compression: str) -> pq.ParquetWriter:
+    """Writes to a path or an open file, with dictionaries where they pay."""
+    repeated = dictionary_columns(schema)
+    return pq.ParquetWriter(where, schema, compression=compression, use_dictionary=repeated)
 
 
 class RowGroup:

@@ -1,7 +1,6 @@
 """What to read and where: the small values that travel between driver and tasks.
 
-Spark imports the source anew in several short-lived Python processes, so what they need first is
-kept free of heavy imports.
+Spark imports the source anew in several short-lived processes, so heavy imports are kept out.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,6 @@ from tidelog.client.core.values import Address
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
-"""An offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +23,10 @@ class OffsetRange:
 
     @property
     def tp(self) -> TopicPartition:
-        """The partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def length(self) -> int:
-        """How many offsets lie in the range."""
         return max(self.end - self.start, 0)
 
     def __str__(self) -> str:

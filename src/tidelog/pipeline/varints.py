@@ -78,10 +78,8 @@ class RecordBytes:
         )
 
     def words_at(self, positions: Int64s) -> Words:
-        """The eight bytes from each position as little-endian integers, zeros after the end.
-
-        A position outside the buffer gives some value, never a foreign byte.
-        """
+        """The eight bytes from each position as little-endian integers, zeros after the end. A
+        position outside the buffer gives some value, never a foreign byte."""
         if not positions.size or (positions.max() <= self._last and positions.min() >= 0):
             return self._words[positions]
         inside = np.clip(positions, 0, self._last)
@@ -90,10 +88,8 @@ class RecordBytes:
         return words
 
     def varints_at(self, positions: Int64s) -> tuple[Int64s, Int64s]:
-        """The signed integers that begin at `positions`, and the position after each.
-
-        Raises `CorruptBatch` when one does not end within ten bytes.
-        """
+        """The signed integers that begin at `positions`, and the position after each. Raises
+        `CorruptBatch` when one does not end within ten bytes."""
         word = self.words_at(positions)
         if not (word & _word(0x80)).any():
             return _zigzag(word & _word(0x7F)), positions + 1
@@ -131,12 +127,10 @@ def _zigzag(word: Words) -> Int64s:
 
 
 def record_starts(source: RecordBytes, starts: Int64s, ends: Int64s, counts: Int64s) -> Int64s:
-    """Where each record's length field begins, batch after batch.
-
-    `starts` and `ends` bound the records of each batch; `counts` is how many there are. Raises
-    `CorruptBatch` when a chain leaves the data. The caller checks that each chain ends exactly at
-    its batch's end, because it reads the lengths anyway.
-    """
+    """Where each record's length field begins, batch after batch. `starts` and `ends` bound the
+    records of each batch; `counts` is how many there are. Raises `CorruptBatch` when a chain leaves
+    the data. The caller checks that each chain ends exactly at its batch's end, because it reads
+    the lengths anyway."""
     total = int(counts.sum())
     if total == 0:
         return np.empty(0, dtype=np.int64)
@@ -218,12 +212,10 @@ def _walk_batch(body: bytes, count: int) -> Int64s:
 
 
 def _equal_stride_run(body: bytes, position: int, limit: int) -> tuple[int, int]:
-    """How many records from `position` on provably have the same length, and their stride.
-
-    If the length field at p gives stride s, the next record begins at p + s; if the same bytes
-    stand there, its stride is s as well, and so on. Every s-th byte is one slice, and stripping
-    the expected byte from it shows how far it repeats: no loop, and no array per batch.
-    """
+    """How many records from `position` on provably have the same length, and their stride. If the
+    length field at p gives stride s, the next record begins at p + s; if the same bytes stand
+    there, its stride is s as well, and so on. Every s-th byte is one slice, and stripping the
+    expected byte from it shows how far it repeats: no loop, and no array per batch."""
     field, stride = _length_field(body, position)
     limit = min(limit, (len(body) - position) // stride)
     run, probe = 1, _FIRST_PROBE
@@ -244,9 +236,7 @@ def _equal_stride_run(body: bytes, position: int, limit: int) -> tuple[int, int]
 
 def _length_field(body: bytes, position: int) -> tuple[bytes, int]:
     """The bytes of the length field at `position`, and the size of field and record together.
-
-    Raises `CorruptBatch` when the record does not fit into its batch.
-    """
+    Raises `CorruptBatch` when the record does not fit into its batch."""
     end = position
     while end < len(body) and body[end] >= _CONTINUATION:
         end += 1
@@ -260,7 +250,6 @@ def _length_field(body: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _walk_plainly(body: bytes, position: int, count: int, found: "array[int]") -> int:
-    """One record after the other; returns the position after the last."""
     append = found.append
     try:
         for _ in range(count):

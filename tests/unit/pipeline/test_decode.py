@@ -13,7 +13,8 @@ from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import check_crcs, read_batches
-from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
+from tidelog.pipeline.decode import decode_table
+from tidelog.pipeline.spark_columns import RECORD_TYPES, arrow_schema
 from tidelog.records.batch import HEADER_BYTES, build_batch, stamp
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.record import Record
@@ -24,7 +25,7 @@ def _decode(
     *,
     start_offset: int = 0,
     end_offset: int = 2**63 - 1,
-    columns: Sequence[str] = tuple(RECORD_SCHEMA.names),
+    columns: Sequence[str] = tuple(RECORD_TYPES),
 ) -> Iterator[pa.RecordBatch]:
     table = read_batches(buffer)
     check_crcs(table)
@@ -81,7 +82,7 @@ def test_only_the_wanted_columns_come_out_in_their_order():
     columns = ("value", "offset")
     expected = [{name: row[name] for name in columns} for row in plain_rows(buffer)]
     assert _rows(buffer, columns=columns) == expected
-    assert next(_decode(buffer)).schema == RECORD_SCHEMA
+    assert next(_decode(buffer)).schema == arrow_schema(RECORD_TYPES)
 
 
 def test_columns_of_the_batch_come_on_request_and_control_records_too():

@@ -3,7 +3,6 @@
 A file is added whole or not at all, by a rename. So readers need no list of finished files, and
 writers need no coordination. Anything that reads Parquet reads the table. A seed may have several
 rows: it ran again after a crash, or Spark repeated a task whose end was not reported.
-
 Left out: deletion and compaction. A row has some 1 KB.
 """
 
@@ -17,29 +16,14 @@ import pyarrow as pa
 from pyarrow import dataset, parquet
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.spark_columns import arrow_schema
 
-RUN_SCHEMA: Final = pa.schema(
-    [
-        ("tier", pa.string()),
-        ("scenario", pa.string()),
-        ("revision", pa.string()),
-        ("seed", pa.int64()),
-        ("verdict", pa.string()),
-        ("property", pa.string()),
-        ("violation", pa.string()),
-        ("events", pa.int64()),
-        ("virtual_ms", pa.int64()),
-        ("acknowledged", pa.int64()),
-        ("healed_ms", pa.int64()),
-        ("cpu_ms", pa.int64()),
-        ("wall_ms", pa.int64()),
-        ("trace_hash", pa.string()),
-        ("faults", pa.map_(pa.string(), pa.int64())),
-        ("fired", pa.map_(pa.string(), pa.int64())),
-        ("marks", pa.list_(pa.field("element", pa.string()))),
-        ("election_ms", pa.list_(pa.field("element", pa.int64()))),
-        ("unavailable_ms", pa.list_(pa.field("element", pa.int64()))),
-    ]
+RUN_SCHEMA: Final = arrow_schema(
+    "tier string, scenario string, revision string, seed bigint, verdict string, property string, "
+    "violation string, events bigint, virtual_ms bigint, acknowledged bigint, healed_ms bigint, "
+    "cpu_ms bigint, wall_ms bigint, trace_hash string, faults map<string,bigint>, "
+    "fired map<string,bigint>, marks array<string>, election_ms array<bigint>, "
+    "unavailable_ms array<bigint>"
 )
 """A run: its kind and seed, the verdict (`clean`, `violation`, `crash`, `timeout`), the property
 that was violated, the run's counts, and how long it took."""
@@ -69,10 +53,8 @@ def add_runs(table: str, rows: Sequence[Run]) -> None:
 def runs_of(
     table: str, tier: str, scenario: str, revision: str, columns: Sequence[str] = RUN_SCHEMA.names
 ) -> Iterator[Run]:
-    """The runs of one kind by the same sources, in no order; none when there is no table.
-
-    Raises `UsageError` for a file that cannot be read as part of such a table.
-    """
+    """The runs of one kind by the same sources, in no order; none when there is no table. Raises
+    `UsageError` for a file that cannot be read as part of such a table."""
     files = sorted(map(str, Path(table).glob("part-*.parquet")))
     if not files:
         return

@@ -2,15 +2,14 @@
 
 A seed may fail, hang, or end the process that runs it (a broken extension, no memory left). So a
 forked child runs the seeds one after the other and sends the result of each; the task only waits.
-A child that ends without a result is a `crash` of its seed. A child that exceeds the time limit is
+A child that ends without a result is a `crash` of its seed; one that exceeds the time limit is
 killed, and its seed is a `timeout`. The next seed gets a new child. Without children, Spark would
 retry the task until it gives up the whole job.
 
-Spark gives its Python processes one task after the other. A child stays for the next task of its
-process if that task runs the same function: codec tables and caches that the first seed fills are
-filled once. The child ends with its process, because then its pipe closes. A run is a function of
-its seed and of nothing that ran before it; `tests/sim/test_determinism.py` checks that of the
-simulator, and the campaign's test checks it of reused children.
+A child stays for the next task of its process if that task runs the same function: codec tables and
+caches that the first seed fills are filled once. The child ends with its process, because then its
+pipe closes. A run is a function of its seed and of nothing that ran before it;
+`tests/sim/test_determinism.py` checks that of the simulator, the campaign's test of such children.
 
 The pipeline does not import the simulator: the caller gives the function that runs a seed, and
 names for it (`RunKind.tier`, `RunKind.scenario`). The process that makes a row names its sources
@@ -42,6 +41,11 @@ CRASH: Final = "crash"
 TIMEOUT: Final = "timeout"
 
 _FLUSH_ROWS: Final = 100
+_AS_THEY_ARE: Final = (
+    "violation", "events", "virtual_ms", "acknowledged", "healed_ms", "trace_hash", "marks",
+    "election_ms", "unavailable_ms",
+)  # fmt: skip
+"""Fields of a result that are columns of its row, unchanged."""
 
 
 class SeedResult(Protocol):
@@ -96,14 +100,11 @@ class SeedProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can run a seed."""
         return self._process.is_alive()
 
     def run(self, seed: int, limit_s: float) -> Mapping[str, Any] | None:
-        """The verdict and counts of a seed; `None` when the limit passes without a result.
-
-        Raises `EOFError` or `OSError` when the process ended instead.
-        """
+        """The verdict and counts of a seed; `None` when the limit passes without a result. Raises
+        `EOFError` or `OSError` when the process ended instead."""
         self._pipe.send(seed)
         if not self._pipe.poll(limit_s):
             return None
@@ -157,7 +158,7 @@ class SeedRunner:
         begun = time.monotonic()
         result = self._run(seed)
         return {
-            **_empty_row(),
+            **_NO_COUNTS,
             "tier": self._kind.tier,
             "scenario": self._kind.scenario,
             "revision": self._revision,
@@ -248,31 +249,24 @@ def _result(run_seed: RunSeed, seed: int) -> dict[str, Any]:
         result = run_seed(seed)
     except BaseException as error:  # Any exception is the verdict on this seed.
         return _no_result(CRASH, "Crash", repr(error))
+    counters = {"faults": result.faults, "fired": result.fired}
     return {
         "verdict": CLEAN if result.violation is None else VIOLATION,
         "property": result.violated,
-        "violation": result.violation,
-        "events": result.events,
-        "virtual_ms": result.virtual_ms,
-        "acknowledged": result.acknowledged,
-        "healed_ms": result.healed_ms,
         "cpu_ms": round(1000 * (time.process_time() - begun)),
-        "trace_hash": result.trace_hash,
-        "faults": dict(sorted(result.faults.items())),
-        "fired": dict(sorted(result.fired.items())),
-        "marks": list(result.marks),
-        "election_ms": list(result.election_ms),
-        "unavailable_ms": list(result.unavailable_ms),
+        **{name: getattr(result, name) for name in _AS_THEY_ARE},
+        **{name: dict(sorted(counts.items())) for name, counts in counters.items()},
     }
 
 
 def _no_result(verdict: str, name: str, text: str) -> dict[str, Any]:
-    """The row of a seed that did not run to its end."""
     return {"verdict": verdict, "property": name, "violation": f"{name}: {text}"}
 
 
-def _empty_row() -> dict[str, Any]:
-    counts = dict.fromkeys(("events", "virtual_ms", "acknowledged", "cpu_ms"), 0)
-    empty: dict[str, Any] = {"faults": {}, "fired": {}}
-    lists: dict[str, Any] = {"marks": [], "election_ms": [], "unavailable_ms": []}
-    return {**counts, "healed_ms": -1, "trace_hash": "", **empty, **lists}
+_NO_COUNTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("events", "virtual_ms", "acknowledged", "cpu_ms"), 0),
+    **dict.fromkeys(("faults", "fired", "marks", "election_ms", "unavailable_ms"), ()),
+    "healed_ms": -1,
+    "trace_hash": "",
+}
+"""The counts of a seed that did not run to its end."""

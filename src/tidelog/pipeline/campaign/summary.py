@@ -1,12 +1,11 @@
 """The summary of a campaign, added up run by run.
 
-The driver makes the sums in one pass over the rows, and not on Spark: seven queries over a few
-thousand rows took several seconds of planning and compiling in a Java that has just started, more
-than a short campaign. One pass takes some 50 µs a run. It keeps the seed, the times and the set of
-marks of each run.
+The driver makes the sums in one pass over the rows, some 50 µs a run, and not on Spark: seven
+queries over a few thousand rows took several seconds of planning and compiling in a Java that has
+just started. It keeps the seed, the times and the set of marks of each run.
 
-A seed counts once. Its first row with a final verdict counts, because a run is a function of its
-seed; without one, the row with the least `wall_ms` counts. A violation is always reported, even if
+A seed counts once, by its first row with a final verdict, because a run is a function of its seed;
+without one, the row with the least `wall_ms` counts. A violation is always reported, even if
 another row of the seed is clean, which would show that the run is not deterministic.
 """
 
@@ -80,7 +79,6 @@ class Campaign:
     sums: dict[str, int]
     """Over all runs: `events`, `virtual_ms`, `acknowledged`, `cpu_ms`."""
     failed: list[Failure]
-    """By seed."""
     violations: list[BrokenProperty]
     faults: dict[str, int]
     fired: dict[str, int]
@@ -115,7 +113,6 @@ class RunTotals:
         self._blocks: Counter[int] = Counter()
 
     def add(self, run: Run) -> None:
-        """Adds a row."""
         seed, verdict = run["seed"], run["verdict"]
         if seed not in self._wanted:
             return
@@ -143,27 +140,24 @@ class RunTotals:
             sums=dict(self._sums),
             failed=failed,
             violations=by_property(failed),
-            faults=_by_name(self._faults),
-            fired=_by_name(self._fired),
-            marks=_by_name(self._marks),
+            faults=dict(sorted(self._faults.items())),
+            fired=dict(sorted(self._fired.items())),
+            marks=dict(sorted(self._marks.items())),
             **{name: spread_of(times) for name, times in self._times.items()},
             growth=list(self._growth()),
         )
 
     def _note_failure(self, run: Run) -> None:
-        self._failed[run["seed"]] = Failure(
-            run["seed"], run["property"], run["verdict"], run["violation"]
-        )
+        fields = (run[name] for name in ("seed", "property", "verdict", "violation"))
+        self._failed[run["seed"]] = Failure(*fields)
 
     def _count(self, run: Run) -> None:
         seed = run["seed"]
         self._blocks[self._block(seed)] += 1
         for name in COUNTS:
             self._sums[name] += run[name]
-        for kind, many in run["faults"]:
-            self._faults[kind] += many
-        for kind, many in run["fired"]:
-            self._fired[kind] += many
+        self._faults.update(dict(run["faults"]))
+        self._fired.update(dict(run["fired"]))
         for mark in run["marks"]:
             self._marks[mark] += 1
             self._first_hits[mark] = min(seed, self._first_hits.get(mark, seed))
@@ -204,7 +198,3 @@ def spread_of(times: Iterable[int]) -> Spread:
         return Spread()
     ranks = (math.ceil(len(ordered) * percent / 100) for percent in (50, 90, 99, 100))
     return Spread(len(ordered), *(ordered[rank - 1] for rank in ranks))
-
-
-def _by_name(counts: Counter[str]) -> dict[str, int]:
-    return dict(sorted(counts.items()))

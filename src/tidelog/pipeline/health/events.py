@@ -1,12 +1,10 @@
 """Events of nodes as a DataFrame: from their files, or from the topic `__tidelog_events`.
 
-Both have one schema. The payload is one struct with the fields of all kinds; a field is null where
-the kind does not have it. A field that a later release adds is dropped, and a missing one is null,
-so files of different releases can be read together. A torn line, which a killed process leaves, is
-dropped.
-
-An event may occur twice (a file was copied, a batch was produced again). Its identity is (broker,
-incarnation, seq).
+Both have one schema. The payload is one struct with the fields of all kinds, null where the kind
+does not have them. A field that a later release adds is dropped, and a missing one is null, so
+files of different releases can be read together. A torn line, which a killed process leaves, is
+dropped. An event may occur twice (a file was copied, a batch was produced again): its identity is
+(broker, incarnation, seq).
 """
 
 from collections.abc import Sequence
@@ -58,12 +56,10 @@ def find_event_files(directories: Sequence[Path]) -> list[str]:
 
 
 def read_event_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """All events of the files, as `EVENT`, each once."""
     return each_once(spark.read.schema(EVENT).json(list(files)))
 
 
 def read_event_topic(spark: SparkSession, bootstrap_servers: str) -> DataFrame:
-    """All events that the topic holds, as `EVENT`, each once."""
     return each_once(parsed(topic_frame(spark.read, bootstrap_servers, EVENTS_TOPIC)))
 
 

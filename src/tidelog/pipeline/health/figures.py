@@ -38,17 +38,10 @@ class Health:
 
 
 TABLES: Final = (
-    "conditions",
-    "intervals",
-    "unavailability",
-    "elections",
-    "latency",
-    "followers",
-    "flaps",
-)
+    "conditions", "intervals", "unavailability", "elections", "latency", "followers", "flaps"
+)  # fmt: skip
 """The tables of `Health`, in the order in which people read them."""
 
 
 def leader_name(node_id: int) -> str:
-    """The leader of a row, as tables and the page show it."""
     return "none" if node_id < 0 else str(node_id)

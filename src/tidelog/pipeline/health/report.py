@@ -1,13 +1,13 @@
 """The health of replication as one HTML page.
 
 The page is one file: style and plots are inline, it has no script and loads nothing. It is readable
-in light and in dark mode, on paper and on a phone. Every colour has a text beside it.
-
-The order is that of questions after an incident: is the cluster healthy now, what happened when,
-how long had a partition no serving leader, why, and which followers were slow. When there are many
-partitions, those without a fault are counted and not drawn.
+in light and in dark mode, on paper and on a phone. Every colour has a text beside it. The order is
+that of questions after an incident: is the cluster healthy now, what happened when, how long had a
+partition no serving leader, why, and which followers were slow. When there are many partitions,
+those without a fault are counted and not drawn.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
@@ -77,7 +77,6 @@ th { font-weight:600; color:var(--soft); } td.n, th.n { text-align:right; }
 
 
 def page(found: Health) -> str:
-    """The whole HTML document."""
     axis = _axis(found)
     lanes = _lanes(found)
     parts = [
@@ -110,10 +109,8 @@ def _span_text(found: Health) -> str:
     if found.first is None or found.last is None:
         return "There are no events."
     brokers = ", ".join(map(str, found.brokers))
-    return (
-        f"{found.events:,} events of brokers {brokers}, {found.first:%Y-%m-%d %H:%M:%S} to "
-        f"{found.last:%Y-%m-%d %H:%M:%S} UTC."
-    )
+    first, last = (f"{at:%Y-%m-%d %H:%M:%S}" for at in (found.first, found.last))
+    return f"{found.events:,} events of brokers {brokers}, {first} to {last} UTC."
 
 
 def _tiles(found: Health) -> str:
@@ -135,9 +132,6 @@ def _tiles(found: Health) -> str:
         for name, value, bad in tiles
     )
     return f'<div class="tiles">{cells}</div>'
-
-
-# Parts --------------------------------------------------------------------------------------
 
 
 def _lanes(found: Health) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
@@ -237,9 +231,9 @@ def _latency_part(found: Health, axis: Axis) -> Iterable[str]:
 
 def _followers_part(found: Health) -> Iterable[str]:
     yield "<h2>Followers</h2>"
-    left: dict[int, int] = {}
+    left: Counter[int] = Counter()
     for row in found.flaps:
-        left[row["replica"]] = left.get(row["replica"], 0) + row["left"]
+        left[row["replica"]] += row["left"]
     yield (
         "<p>The worst first. <b>Held back</b>: sampled commits that went only as far as this "
         "follower had fetched.</p>"
@@ -251,7 +245,7 @@ def _followers_part(found: Health) -> Iterable[str]:
             row["samples"],
             _plain(row["max_lag"]),
             _ms(row["silent_ms"]),
-            left.get(row["follower"], 0),
+            left[row["follower"]],
         )
         for row in found.followers
     ]
@@ -260,9 +254,6 @@ def _followers_part(found: Health) -> Iterable[str]:
         "left an ISR",
     )  # fmt: skip
     yield _table(columns, rows, numeric={1, 2, 3, 4, 5})
-
-
-# Pieces -------------------------------------------------------------------------------------
 
 
 def _key(entries: Iterable[tuple[str, str]]) -> str:

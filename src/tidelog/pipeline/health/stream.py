@@ -59,7 +59,6 @@ class PartitionProcessor(StatefulProcessor):  # type: ignore[misc]
     """The tracker of one partition as Spark runs it."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Spark calls it once a task."""
         self._handle = handle
         # {"tracker": Tracker.state, "waiting": events that the watermark has not passed}.
         self._state = handle.getValueState("health", "state string")

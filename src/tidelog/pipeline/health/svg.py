@@ -2,10 +2,9 @@
 
 Colours are classes, which the page's style sheet defines for light and for dark; every mark has a
 `<title>`, which browsers show under the pointer and screen readers read. All plots share one time
-axis (`Axis`), so that a glance up from a slow commit finds the ISR that shrank above it.
-
-Pure functions of rows; times are naive UTC, as Spark returns them. The plots do not measure: wall
-times of several machines are drawn on one axis, which is as exact as their clocks are.
+axis (`Axis`), so that a glance up from a slow commit finds the ISR that shrank above it. Times are
+naive UTC, as Spark returns them. The plots do not measure: wall times of several machines are drawn
+on one axis, which is as exact as their clocks are.
 """
 
 import math
@@ -73,7 +72,9 @@ def _svg(height: float, label: str, parts: Sequence[str]) -> str:
     )
 
 
-# ISR over time ------------------------------------------------------------------------------
+def _name(key: tuple[str, int], top: float) -> str:
+    return f'<text class="name" x="{LEFT - 12}" y="{top + 25}">{escape(key[0])}-{key[1]}</text>'
+
 
 STATE_LABELS: Final = {
     "whole": "all replicas in sync",
@@ -102,9 +103,7 @@ def isr_timeline(
     for number, (key, rows) in enumerate(lanes.items()):
         top = number * LANE
         marks = [one for one in elections if (one["topic"], one["partition"]) == key]
-        parts.append(
-            f'<text class="name" x="{LEFT - 12}" y="{top + 25}">{escape(key[0])}-{key[1]}</text>'
-        )
+        parts.append(_name(key, top))
         parts += _lane(rows, top, axis)
         named_from = -1.0
         for one in marks:
@@ -158,8 +157,6 @@ def _mark(election: Row, top: float, axis: Axis, *, named: bool) -> str:
     )
 
 
-# Latency over time --------------------------------------------------------------------------
-
 _PLOT: Final = 220
 
 
@@ -206,20 +203,14 @@ def _polyline(points: Sequence[tuple[float, float]], style: str, label: str) -> 
     return f'<polyline class="{style}" points="{path}"><title>{escape(label)}</title></polyline>'
 
 
-# Spans --------------------------------------------------------------------------------------
-
-
 def span_lanes(spans: Sequence[Row], axis: Axis, lanes: Sequence[tuple[str, int]]) -> str:
     """Stalls and windows without a leader, a lane per partition, the cause beside each."""
     parts = list(axis.drawn(LANE * len(lanes)))
     for number, key in enumerate(lanes):
         top = number * LANE
-        parts.append(
-            f'<text class="name" x="{LEFT - 12}" y="{top + 25}">{escape(key[0])}-{key[1]}</text>'
-        )
-        for span in spans:
-            if (span["topic"], span["partition"]) == key:
-                parts.append(_span(span, top, axis))
+        parts.append(_name(key, top))
+        own = (one for one in spans if (one["topic"], one["partition"]) == key)
+        parts += [_span(span, top, axis) for span in own]
     return _svg(LANE * len(lanes) + 24, "Stalls and unavailability over time", parts)
 
 

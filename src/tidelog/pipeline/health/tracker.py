@@ -48,39 +48,32 @@ class Tracker:
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         """Goes on from `state`, what an earlier tracker's `state` was."""
         known = state or {}
-        # Partition epoch of the newest event of a controller; older ones come too late.
-        self._partition_epoch: int = known.get("partition_epoch", -1)
         # Conditions that hold, by name: the row without an end, and the moment it began.
         self._open: dict[str, Row] = dict(known.get("open", {}))
         # Elections whose leader has not advanced yet, by leader epoch as text (JSON keys).
         self._waiting: dict[str, Row] = dict(known.get("waiting", {}))
         # The last event of each broker's life: its seq, its term, its sample, its stall.
         self._lives: dict[str, Row] = dict(known.get("lives", {}))
-
-    @property
-    def state(self) -> dict[str, Any]:
-        """All there is to remember, as JSON has it."""
-        return {
-            "partition_epoch": self._partition_epoch,
+        # All there is to remember, as JSON has it. The partition epoch is that of the newest event
+        # of a controller; older ones come too late.
+        self.state: Final[dict[str, Any]] = {
+            "partition_epoch": known.get("partition_epoch", -1),
             "open": self._open,
             "waiting": self._waiting,
             "lives": self._lives,
         }
 
     def take(self, event: Event) -> Iterator[Row]:
-        """Rows that the event begins or ends."""
         if event["kind"] in STATE_KINDS:
             yield from self._on_state(event)
         else:
             yield from self._on_leader(event)
 
-    # Controllers ------------------------------------------------------------------------------
-
     def _on_state(self, event: Event) -> Iterator[Row]:
         payload = event["payload"]
-        if payload["partition_epoch"] < self._partition_epoch:
+        if payload["partition_epoch"] < self.state["partition_epoch"]:
             return
-        self._partition_epoch = payload["partition_epoch"]
+        self.state["partition_epoch"] = payload["partition_epoch"]
         size = len(payload["isr"])
         holds = {
             "under_replicated": size < len(payload["replicas"]),
@@ -98,8 +91,6 @@ class Tracker:
             self._waiting[str(event["leader_epoch"])] = _begun(event, "election", payload["cause"])
             while len(self._waiting) > MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
-
-    # Leaders ----------------------------------------------------------------------------------
 
     def _on_leader(self, event: Event) -> Iterator[Row]:
         name = f"{event['broker']}/{event['incarnation']}"

@@ -23,7 +23,6 @@ over has `end` null.
 | unavailable | the old leader is lost, and no new one serves | controller, then leader |
 
 This form is the oracle of the streaming one (`stream.py`): same rows for the same events.
-
 Left out: a partition's state before its first event (until then it is taken to be fully
 replicated), and topics that were deleted and created again within the events, because leaders'
 events have no topic id.
@@ -51,12 +50,13 @@ ELECTION: Final = (
     "cause string, outcome string, controller int, noticed_ms double, leading_ms double, "
     "commit_ms double, election_ms double, unclean boolean"
 )
+_PLACE: Final = ("topic", "partition")
 _PARTITION: Final = ("topic", "topic_id", "partition")
+_TERM: Final = (*_PLACE, "leader_epoch")
+_MOMENT: Final = ("ts_us", "mono_us", "clock")
+_REPORTED: Final = (*_MOMENT, "broker")
+"""When which node reported an event."""
 _FOR_EVER: Final = 2**31 - 1
-
-
-def _instant(us: Column) -> Column:
-    return F.timestamp_micros(us)
 
 
 def _elapsed_ms(start: str, end: str) -> Column:
@@ -66,44 +66,33 @@ def _elapsed_ms(start: str, end: str) -> Column:
     return F.when(same, micros / 1000.0)
 
 
-# Intervals ----------------------------------------------------------------------------------
-
-
 def partition_states(events: DataFrame) -> DataFrame:
     """The controllers' events about each partition, and a last row for topics that were deleted."""
     payload = F.col("payload")
     states = events.where(F.col("kind").isin(*STATE_KINDS)).select(
-        "topic",
-        payload["topic_id"].alias("topic_id"),
-        "partition",
-        payload["partition_epoch"].alias("partition_epoch"),
-        *_SENDER,
+        *_PLACE,
+        "payload.topic_id",
+        "payload.partition_epoch",
+        *_REPORTED,
+        "leader_epoch",
         (F.size(payload["isr"]) < F.size(payload["replicas"])).alias("under_replicated"),
         (F.size(payload["isr"]) < payload["min_isr"]).alias("under_min_isr"),
         (payload["leader"] < 0).alias("leaderless"),
-        payload["cause"].alias("cause"),
+        "payload.cause",
     )
     deleted = events.where(F.col("kind") == Kind.TOPIC_DELETED).select(
-        "topic", payload["topic_id"].alias("topic_id"), *(_SENDER[:-1])
+        "topic", "payload.topic_id", *_REPORTED
     )
     ends = states.select(*_PARTITION).distinct().join(deleted, ["topic", "topic_id"])
-    never = F.lit(False)
-    return states.unionByName(
-        ends.select(
-            *_PARTITION,
-            F.lit(_FOR_EVER).alias("partition_epoch"),
-            *(_SENDER[:-1]),
-            F.lit(None).cast("int").alias("leader_epoch"),
-            never.alias("under_replicated"),
-            never.alias("under_min_isr"),
-            never.alias("leaderless"),
-            F.lit(None).cast("string").alias("cause"),
-        )
+    last = ends.select(
+        *_PARTITION,
+        *_REPORTED,
+        F.lit(_FOR_EVER).alias("partition_epoch"),
+        F.lit(None).cast("int").alias("leader_epoch"),
+        *(F.lit(False).alias(condition) for condition in CONDITIONS),
+        F.lit(None).cast("string").alias("cause"),
     )
-
-
-_SENDER: Final = ("ts_us", "mono_us", "clock", "broker", "leader_epoch")
-"""The node that reported the event, when, and in which term."""
+    return states.unionByName(last)
 
 
 def condition_intervals(states: DataFrame) -> DataFrame:
@@ -120,47 +109,40 @@ def stall_intervals(events: DataFrame) -> DataFrame:
     kinds = (Kind.HW_STALL, Kind.HW_ADVANCE, Kind.LEADING, Kind.FOLLOWING)
     stalled = F.col("kind") == Kind.HW_STALL
     began = F.when(stalled, F.col("payload.for_ms") * 1000).otherwise(0)
+    life = ("broker", "incarnation", *_PLACE)
+    # The newest term that the broker reported: a stall does not name its own.
+    term = F.last("leader_epoch", ignorenulls=True).over(Window.partitionBy(*life).orderBy("seq"))
     rows = events.where(F.col("kind").isin(*kinds)).select(
-        "topic",
-        "partition",
-        "incarnation",
+        *life,
         "seq",
         (F.col("ts_us") - began).alias("ts_us"),
         (F.col("mono_us") - began).alias("mono_us"),
         "clock",
-        "broker",
-        # The newest term that the broker reported: a stall does not name its own.
-        F.last("leader_epoch", ignorenulls=True)
-        .over(Window.partitionBy("broker", "incarnation", "topic", "partition").orderBy("seq"))
-        .alias("leader_epoch"),
+        term.alias("leader_epoch"),
         stalled.alias("on"),
         F.lit("hw_stalled").alias("kind"),
         stall_cause(F.col("payload")).alias("cause"),
     )
-    return _islands(rows, ("broker", "incarnation", "topic", "partition", "kind"), ("seq",))
+    return _islands(rows, (*life, "kind"), ("seq",))
 
 
 def stall_cause(payload: Column) -> Column:
     """The leader's reason, with the replicas that it waited for."""
-    waited = F.concat(
-        payload["reason"],
-        F.lit(": "),
-        F.array_join(payload["followers"].cast("array<string>"), ","),
-    )
+    followers = F.array_join(payload["followers"].cast("array<string>"), ",")
+    waited = F.concat(payload["reason"], F.lit(": "), followers)
     return F.when(F.size(payload["followers"]) > 0, waited).otherwise(payload["reason"])
 
 
 def _islands(rows: DataFrame, key: Sequence[str], order: Sequence[str]) -> DataFrame:
     """Where `on` changes an interval begins or ends."""
     history = Window.partitionBy(*key).orderBy(*order)
-    turns = rows.where("on is not null").withColumn(
-        "turned", F.col("on") != F.lag("on", 1, False).over(history)
-    )
-    moment = _moment()
+    turned = F.col("on") != F.lag("on", 1, False).over(history)
     spans = (
-        turns.where("turned")
-        .withColumn("began", moment)
-        .withColumn("ended", F.lead(moment).over(history))
+        rows.where("on is not null")
+        .withColumn("turned", turned)
+        .where("turned")
+        .withColumn("began", F.struct(*_MOMENT))
+        .withColumn("ended", F.lead(F.struct(*_MOMENT)).over(history))
         .where("on")
     )
     return _as_intervals(spans)
@@ -169,12 +151,11 @@ def _islands(rows: DataFrame, key: Sequence[str], order: Sequence[str]) -> DataF
 def _as_intervals(spans: DataFrame) -> DataFrame:
     """`INTERVAL` of rows whose moments `began` and `ended` are structs (ts_us, mono_us, clock)."""
     return spans.select(
-        "topic",
-        "partition",
+        *_PLACE,
         "kind",
         "leader_epoch",
-        _instant(F.col("began.ts_us")).alias("start"),
-        _instant(F.col("ended.ts_us")).alias("end"),
+        F.timestamp_micros("began.ts_us").alias("start"),
+        F.timestamp_micros("ended.ts_us").alias("end"),
         _elapsed_ms("began", "ended").alias("duration_ms"),
         "cause",
         "broker",
@@ -182,11 +163,7 @@ def _as_intervals(spans: DataFrame) -> DataFrame:
 
 
 def intervals(events: DataFrame) -> DataFrame:
-    """All `INTERVAL` rows."""
     return condition_intervals(partition_states(events)).unionByName(stall_intervals(events))
-
-
-# Elections ----------------------------------------------------------------------------------
 
 
 def leader_changes(events: DataFrame) -> DataFrame:
@@ -200,9 +177,7 @@ def leader_changes(events: DataFrame) -> DataFrame:
     changes = events.where(
         (F.col("kind") == Kind.ELECTION) & (F.col("payload.leader") != F.col("payload.old_leader"))
     ).select(
-        "topic",
-        "partition",
-        "leader_epoch",
+        *_TERM,
         "payload.old_leader",
         F.col("payload.leader").alias("new_leader"),
         "payload.cause",
@@ -210,15 +185,9 @@ def leader_changes(events: DataFrame) -> DataFrame:
         F.col("broker").alias("controller"),
         "incarnation",
         "seq",
-        _moment().alias("decided"),
+        F.struct(*_MOMENT).alias("decided"),
     )
-    return _with_lost_contact(changes, events).join(
-        _terms(events), ["topic", "partition", "leader_epoch"], "left"
-    )
-
-
-def _moment() -> Column:
-    return F.struct("ts_us", "mono_us", "clock")
+    return _with_lost_contact(changes, events).join(_terms(events), list(_TERM), "left")
 
 
 def _with_lost_contact(changes: DataFrame, events: DataFrame) -> DataFrame:
@@ -228,7 +197,7 @@ def _with_lost_contact(changes: DataFrame, events: DataFrame) -> DataFrame:
         F.col("broker").alias("controller"),
         "incarnation",
         F.col("payload.node").alias("old_leader"),
-        F.struct("seq", "kind", "ts_us", "mono_us", "clock").alias("contact"),
+        F.struct("seq", "kind", *_MOMENT).alias("contact"),
     )
     joined = changes.join(contacts, ["controller", "incarnation", "old_leader"], "left")
     before = F.when(F.col("contact.seq") < F.col("seq"), F.col("contact"))
@@ -238,17 +207,13 @@ def _with_lost_contact(changes: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def _terms(events: DataFrame) -> DataFrame:
-    """Of every leadership: its start, its first advance, and from when on it served."""
-    own = events.where(F.col("kind").isin(Kind.LEADING, Kind.HW_ADVANCE))
-    starts = F.when(F.col("kind") == Kind.LEADING, F.col("payload.epoch_start"))
-    rows = own.withColumn(
-        "epoch_start", F.max(starts).over(Window.partitionBy("topic", "partition", "leader_epoch"))
-    )
+    leads, advances = F.col("kind") == Kind.LEADING, F.col("kind") == Kind.HW_ADVANCE
+    starts = F.max(F.when(leads, F.col("payload.epoch_start"))).over(Window.partitionBy(*_TERM))
     serves = F.col("payload.high_watermark") >= F.col("epoch_start")
-    return rows.groupBy("topic", "partition", "leader_epoch").agg(
-        F.min(F.when(F.col("kind") == Kind.LEADING, _moment())).alias("led"),
-        F.min(F.when(F.col("kind") == Kind.HW_ADVANCE, _moment())).alias("advanced"),
-        F.min(F.when(serves, _moment())).alias("served"),
+    found = {"led": leads, "advanced": advances, "served": serves}
+    rows = events.where(leads | advances).withColumn("epoch_start", starts)
+    return rows.groupBy(*_TERM).agg(
+        *(F.min(F.when(at, F.struct(*_MOMENT))).alias(name) for name, at in found.items())
     )
 
 
@@ -260,12 +225,10 @@ def elections(changes: DataFrame) -> DataFrame:
     `election_ms`: from the decision, which is the fencing where that was the cause, to there.
     """
     return changes.select(
-        "topic",
-        "partition",
-        "leader_epoch",
+        *_TERM,
         "old_leader",
         "new_leader",
-        _instant(F.col("decided.ts_us")).alias("at"),
+        F.timestamp_micros("decided.ts_us").alias("at"),
         "cause",
         "outcome",
         "controller",
@@ -279,44 +242,21 @@ def elections(changes: DataFrame) -> DataFrame:
 
 def unavailability(changes: DataFrame) -> DataFrame:
     """`INTERVAL` rows of kind `unavailable`: from the loss of a leader to the next one that serves.
-
     It begins when the controller lost contact with the old leader, or, where it did not, with its
-    decision. Terms in between that never served belong to the same window.
-    """
-    onward = Window.partitionBy("topic", "partition").orderBy("leader_epoch").rowsBetween(0, _END)
+    decision. Terms in between that never served belong to the same window."""
+    in_order = Window.partitionBy(*_PLACE).orderBy("leader_epoch")
+    onward = in_order.rowsBetween(0, Window.unboundedFollowing)
+    lost = F.struct(*(F.col(f"lost.{field}").alias(field) for field in _MOMENT))
+    began = F.coalesce(F.when(F.col("lost").isNotNull(), lost), F.col("decided"))
     windows = (
         changes.withColumn("ended", F.first("served", ignorenulls=True).over(onward))
-        .withColumn("began", F.coalesce(_moment_of("lost"), F.col("decided")))
+        .withColumn("began", began)
         .where("old_leader >= 0")
     )
-    first = windows.groupBy("topic", "partition", "ended").agg(
-        F.min_by(F.struct("began", "leader_epoch", "cause", "old_leader"), "leader_epoch").alias(
-            "first"
-        )
-    )
-    return _as_intervals(
-        first.select(
-            "topic",
-            "partition",
-            F.lit("unavailable").alias("kind"),
-            "first.leader_epoch",
-            F.col("first.began").alias("began"),
-            "ended",
-            "first.cause",
-            F.col("first.old_leader").alias("broker"),
-        )
-    )
-
-
-_END: Final = Window.unboundedFollowing
-
-
-def _moment_of(name: str) -> Column:
-    fields = (F.col(f"{name}.{field}").alias(field) for field in ("ts_us", "mono_us", "clock"))
-    return F.when(F.col(name).isNotNull(), F.struct(*fields))
-
-
-# Commits, followers, flaps ------------------------------------------------------------------
+    term = F.struct("began", "leader_epoch", "cause", F.col("old_leader").alias("broker"))
+    first = windows.groupBy(*_PLACE, "ended").agg(F.min_by(term, "leader_epoch").alias("first"))
+    unavailable = F.lit("unavailable").alias("kind")
+    return _as_intervals(first.select(*_PLACE, unavailable, "ended", "first.*"))
 
 
 def commits(events: DataFrame) -> DataFrame:
@@ -326,16 +266,15 @@ def commits(events: DataFrame) -> DataFrame:
     sampled = events.where(
         F.col("kind").isin(Kind.APPEND, Kind.HW_ADVANCE) & F.col("payload.required").isNotNull()
     )
-    pairs = sampled.groupBy(
-        "topic", "partition", "broker", "incarnation", "leader_epoch", "payload.required"
-    ).agg(F.min(appended).alias("appended"), F.min(advanced).alias("advanced_us"))
+    pairs = sampled.groupBy(*_TERM, "broker", "incarnation", "payload.required").agg(
+        F.min(appended).alias("appended"), F.min(advanced).alias("advanced_us")
+    )
     return pairs.where("appended is not null and advanced_us is not null").select(
-        "topic",
-        "partition",
+        *_PLACE,
         F.col("broker").alias("leader"),
         "leader_epoch",
         F.col("required").alias("offset"),
-        _instant(F.col("appended.ts_us")).alias("at"),
+        F.timestamp_micros("appended.ts_us").alias("at"),
         ((F.col("advanced_us") - F.col("appended.mono_us")) / 1000.0).alias("latency_ms"),
     )
 
@@ -344,90 +283,61 @@ def latency_by_leader(committed: DataFrame) -> DataFrame:
     """A row per `leader`: `samples`, `p50_ms`, `p99_ms`, `p999_ms`, `max_ms`."""
     return committed.groupBy("leader").agg(
         F.count("*").alias("samples"),
-        *(
-            F.percentile("latency_ms", share).alias(name)
-            for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("p999_ms", 0.999))
-        ),
+        F.percentile("latency_ms", 0.5).alias("p50_ms"),
+        F.percentile("latency_ms", 0.99).alias("p99_ms"),
+        F.percentile("latency_ms", 0.999).alias("p999_ms"),
         F.max("latency_ms").alias("max_ms"),
     )
 
 
 def followers(events: DataFrame) -> DataFrame:
     """A row per `follower`, the worst first: `samples`, `held_back`, `max_lag`, `silent_ms`.
-
     `held_back`: sampled advances that went only as far as this follower had fetched, though the
-    leader had more. `silent_ms`: the longest that a leader had not seen it level.
-    """
-    kinds = (Kind.HW_ADVANCE, Kind.FETCH_LAG)
-    payload = F.col("payload")
-    reported = events.where(F.col("kind").isin(*kinds)).select(
+    leader had more. `silent_ms`: the longest that a leader had not seen it level."""
+    payload, advances = F.col("payload"), F.col("kind") == Kind.HW_ADVANCE
+    # Null instead of an array would make all of it null.
+    level = F.coalesce(payload["level_ms_ago"], F.array().cast("array<bigint>"))
+    each = F.arrays_zip(payload["followers"], payload["log_ends"], level.alias("level_ms_ago"))
+    reported = events.where(F.col("kind").isin(Kind.HW_ADVANCE, Kind.FETCH_LAG)).select(
         "kind",
         payload["log_end"].alias("leader_end"),
-        payload["high_watermark"].alias("high_watermark"),
-        F.explode(
-            F.arrays_zip(
-                payload["followers"],
-                payload["log_ends"],
-                # Null instead of an array would make all of it null.
-                F.coalesce(payload["level_ms_ago"], F.array().cast("array<bigint>")).alias(
-                    "level_ms_ago"
-                ),
-            )
-        ).alias("one"),
+        "payload.high_watermark",
+        F.explode(each).alias("one"),
     )
+    follower_end, leader_end = F.col("one.log_ends"), F.col("leader_end")
+    mark = F.col("high_watermark")
     rows = reported.select(
         F.col("one.followers").alias("follower"),
-        F.when(F.col("kind") == Kind.HW_ADVANCE, F.col("leader_end") - F.col("one.log_ends")).alias(
-            "lag"
-        ),
-        (
-            (F.col("kind") == Kind.HW_ADVANCE)
-            & (F.col("one.log_ends") == F.col("high_watermark"))
-            & (F.col("leader_end") > F.col("high_watermark"))
-        ).alias("held"),
+        F.when(advances, leader_end - follower_end).alias("lag"),
+        (advances & (follower_end == mark) & (leader_end > mark)).alias("held"),
         F.nullif(F.col("one.level_ms_ago"), F.lit(-1)).alias("silent_ms"),
     )
-    return (
-        rows.groupBy("follower")
-        .agg(
-            F.count("lag").alias("samples"),
-            F.count_if(F.col("held")).alias("held_back"),
-            F.max("lag").alias("max_lag"),
-            F.max("silent_ms").alias("silent_ms"),
-        )
-        .orderBy(F.desc_nulls_last("silent_ms"), F.desc("held_back"), "follower")
+    summed = rows.groupBy("follower").agg(
+        F.count("lag").alias("samples"),
+        F.count_if(F.col("held")).alias("held_back"),
+        F.max("lag").alias("max_lag"),
+        F.max("silent_ms").alias("silent_ms"),
     )
+    return summed.orderBy(F.desc_nulls_last("silent_ms"), F.desc("held_back"), "follower")
 
 
 def flaps(events: DataFrame) -> DataFrame:
     """How often each replica of a partition `left` the ISR and `returned`, and how often it left
     `per_hour` of the events."""
     span = events.agg(((F.max("ts_us") - F.min("ts_us")) / 3.6e9).alias("hours"))
-    payload = F.col("payload")
-    changes = events.where(F.col("kind").isin(Kind.ELECTION, Kind.ISR_CHANGE)).select(
-        "topic",
-        "partition",
-        F.array_except(payload["old_isr"], payload["isr"]).alias("left"),
-        F.array_except(payload["isr"], payload["old_isr"]).alias("joined"),
-    )
-    moves = changes.select(
-        "topic", "partition", F.explode("left").alias("replica"), F.lit(True).alias("out")
-    ).unionByName(
-        changes.select(
-            "topic", "partition", F.explode("joined").alias("replica"), F.lit(False).alias("out")
-        )
-    )
-    counted = moves.groupBy("topic", "partition", "replica").agg(
+    changes = events.where(F.col("kind").isin(Kind.ELECTION, Kind.ISR_CHANGE))
+
+    def moves(before: str, after: str, out: bool) -> DataFrame:
+        gone = F.array_except(f"payload.{before}", f"payload.{after}")
+        return changes.select(*_PLACE, F.explode(gone).alias("replica"), F.lit(out).alias("out"))
+
+    both = moves("old_isr", "isr", True).unionByName(moves("isr", "old_isr", False))
+    counted = both.groupBy(*_PLACE, "replica").agg(
         F.count_if(F.col("out")).alias("left"), F.count_if(~F.col("out")).alias("returned")
     )
-    return counted.crossJoin(F.broadcast(span)).select(
-        "topic",
-        "partition",
-        "replica",
-        "left",
-        "returned",
-        F.when(F.col("hours") > 0, F.round(F.col("left") / F.col("hours"), 3)).alias("per_hour"),
-    )
+    per_hour = F.when(F.col("hours") > 0, F.round(F.col("left") / F.col("hours"), 3))
+    columns = (*_PLACE, "replica", "left", "returned", per_hour.alias("per_hour"))
+    return counted.crossJoin(F.broadcast(span)).select(*columns)
 
 
 def by_condition(spans: DataFrame) -> DataFrame:
@@ -440,9 +350,6 @@ def by_condition(spans: DataFrame) -> DataFrame:
         F.percentile("duration_ms", 0.5).alias("p50_ms"),
         F.max("duration_ms").alias("max_ms"),
     )
-
-
-# Choices ------------------------------------------------------------------------------------
 
 
 def of_topics(events: DataFrame, topics: Sequence[str]) -> DataFrame:

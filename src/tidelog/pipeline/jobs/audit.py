@@ -35,6 +35,7 @@ The transforms are functions of DataFrames; only `audit` runs a query.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -44,16 +45,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidelog.pipeline.jobs.task_list import rows_of_tasks
+from tidelog.pipeline.logs import batch_runs
 from tidelog.pipeline.logs.batch_difference import Copy, first_difference
-from tidelog.pipeline.logs.batch_runs import (
-    BATCH_RUN_SCHEMA,
-    BUCKET_BITS,
-    SINGLE_BATCH_SCHEMA,
-    Bounds,
-    bounds_of,
-    read_single_batches,
-    scan_batch_runs,
-)
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace, find_replicas, tasks_for_cores
 
 HARMLESS: Final = frozenset(("TORN_TAIL",))
@@ -71,7 +64,10 @@ _TASK_BYTES: Final = 512 << 20
 _FEW_ROWS: Final = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": "false"}
 """Adaptive planning and compiled queries cost more than they save on few rows."""
 
-_Task = tuple[tuple[SegmentPlace, Bounds], ...]
+_ORDER: Final = attrgetter("topic", "partition", "base_offset", "kind", "brokers", "last_offset")
+"""Of findings in a report."""
+
+_Task = tuple[tuple[SegmentPlace, batch_runs.Bounds], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +98,6 @@ class Audit:
     def is_clean(self) -> bool:
         """Only harmless findings, or none."""
         return all(finding.kind in HARMLESS for finding in self.findings)
-
-
-# Transforms --------------------------------------------------------------------------------------
 
 
 def replica_findings(runs: DataFrame) -> DataFrame:
@@ -144,12 +137,8 @@ def replica_findings(runs: DataFrame) -> DataFrame:
     )
     found = F.explode(F.array_compact(F.array(*findings)))
     each = pairs.select(*_PARTITION, F.array("broker").alias("brokers"), found.alias("finding"))
-    return each.select(
-        "finding.kind",
-        *_PARTITION,
-        "brokers",
-        *(f"finding.{name}" for name in ("base_offset", "last_offset", "detail")),
-    )
+    of_finding = (f"finding.{name}" for name in ("base_offset", "last_offset", "detail"))
+    return each.select("finding.kind", *_PARTITION, "brokers", *of_finding)
 
 
 def _finding_where(
@@ -184,8 +173,8 @@ def divergent_buckets(runs: DataFrame) -> DataFrame:
         F.lit("DIVERGENT").alias("kind"),
         *_PARTITION,
         F.expr("array()").cast("array<int>").alias("brokers"),
-        F.expr(f"shiftleft(bucket, {BUCKET_BITS})").alias("base_offset"),
-        F.expr(f"shiftleft(bucket + 1, {BUCKET_BITS}) - 1").alias("last_offset"),
+        F.expr(f"shiftleft(bucket, {batch_runs.BUCKET_BITS})").alias("base_offset"),
+        F.expr(f"shiftleft(bucket + 1, {batch_runs.BUCKET_BITS}) - 1").alias("last_offset"),
         F.lit("replicas differ somewhere").alias("detail"),
     )
 
@@ -197,7 +186,6 @@ def candidates(runs: DataFrame) -> DataFrame:
 
 
 def replica_ends(runs: DataFrame) -> DataFrame:
-    """How far each replica reaches, and how much it holds."""
     return runs.groupBy(*_REPLICA).agg(
         F.max("last_offset").alias("last_offset"),
         F.sum("batches").alias("batches"),
@@ -208,32 +196,22 @@ def replica_ends(runs: DataFrame) -> DataFrame:
 def batches_of_buckets(runs: DataFrame, buckets: DataFrame) -> DataFrame:
     """The batches of some buckets, a row each, read again from their files."""
     wanted = runs.join(F.broadcast(buckets), list(_BUCKET), "left_semi")
-    return wanted.mapInArrow(_read_single, from_arrow_schema(SINGLE_BATCH_SCHEMA))
+    return wanted.mapInArrow(_read_single, from_arrow_schema(batch_runs.SINGLE_BATCH_SCHEMA))
 
 
 def divergent_batches(batches: DataFrame) -> DataFrame:
     """Where undamaged replicas hold different batches at one base offset."""
-    compared = (
-        batches.where("is_compared")
-        .groupBy(*_PARTITION, "base_offset")
-        .agg(
-            F.min("digest").alias("least"),
-            F.max("digest").alias("most"),
-            F.max("last_offset").alias("last_offset"),
-            F.sort_array(F.collect_set("broker")).alias("brokers"),
-        )
+    compared = batches.where("is_compared").groupBy(*_PARTITION, "base_offset")
+    found = compared.agg(
+        F.min("digest").alias("least"),
+        F.max("digest").alias("most"),
+        F.max("last_offset").alias("last_offset"),
+        F.sort_array(F.collect_set("broker")).alias("brokers"),
     )
-    return compared.where("least <> most").select(
-        F.lit("DIVERGENT").alias("kind"),
-        *_PARTITION,
-        "brokers",
-        "base_offset",
-        "last_offset",
-        F.lit("replicas hold different batches").alias("detail"),
-    )
-
-
-# Running -----------------------------------------------------------------------------------------
+    columns = (*_PARTITION, "brokers", "base_offset", "last_offset")
+    kind, detail = F.lit("DIVERGENT"), F.lit("replicas hold different batches")
+    differing = found.where("least <> most")
+    return differing.select(kind.alias("kind"), *columns, detail.alias("detail"))
 
 
 def audit(
@@ -243,11 +221,9 @@ def audit(
     topics: Sequence[str] | None = None,
     sample: int = 1,
 ) -> Audit:
-    """Audits all replicas in the directories, or those of `topics`.
-
-    With `sample` k, one batch in k gets its checksum recomputed; headers are always compared.
-    Raises `UsageError` for directories that hold no replicas.
-    """
+    """Audits all replicas in the directories, or those of `topics`. With `sample` k, one batch in k
+    gets its checksum recomputed; headers are always compared. Raises `UsageError` for directories
+    that hold no replicas."""
     found = find_replicas(directories, topics)
     own = spark.newSession()
     for name, value in _FEW_ROWS.items():
@@ -264,7 +240,7 @@ def audit(
         findings = [one for one in from_runs if one.kind != "DIVERGENT"]
         findings += missing_tails(found, {key: row["last_offset"] for key, row in reached.items()})
         buckets = {
-            (one.topic, one.partition, one.base_offset >> BUCKET_BITS)
+            (one.topic, one.partition, one.base_offset >> batch_runs.BUCKET_BITS)
             for one in from_runs
             if one.kind in _OF_CONTENT
         }
@@ -275,7 +251,7 @@ def audit(
             replicas=len(found),
             batches=sum(row["batches"] for row in reached.values()),
             bytes=sum(row["bytes"] for row in reached.values()),
-            findings=tuple(sorted(findings, key=_place)),
+            findings=tuple(sorted(findings, key=_ORDER)),
         )
     finally:
         runs.unpersist()
@@ -290,20 +266,15 @@ def missing_tails(
         last_offset = reached.get((one.topic, one.partition, one.broker))
         end = one.log_start if last_offset is None else last_offset + 1
         if end < one.high_watermark:
-            yield Finding(
-                kind="MISSING_BELOW_HW",
-                topic=one.topic,
-                partition=one.partition,
-                brokers=[one.broker],
-                base_offset=end,
-                last_offset=one.high_watermark - 1,
-                detail=f"the replica ends below its high watermark {one.high_watermark}",
-            )
+            mark = one.high_watermark
+            detail = f"the replica ends below its high watermark {mark}"
+            place = one.topic, one.partition, [one.broker], end, mark - 1
+            yield Finding("MISSING_BELOW_HW", *place, detail)
 
 
 def read_batch_runs(spark: SparkSession, replicas: Sequence[Replica], sample: int) -> DataFrame:
     """The runs of batches of all the replicas' files; a task reads some files together."""
-    bounds = bounds_of(replicas)
+    bounds = batch_runs.bounds_of(replicas)
     planned = tasks_for_cores(
         replicas,
         spark.sparkContext.defaultParallelism,
@@ -314,33 +285,21 @@ def read_batch_runs(spark: SparkSession, replicas: Sequence[Replica], sample: in
         tuple((place, bounds[place.topic, place.partition, place.broker]) for place in places)
         for places in planned
     ]
-    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), BATCH_RUN_SCHEMA)
+    return rows_of_tasks(spark, tasks, partial(_scan, sample=sample), batch_runs.BATCH_RUN_SCHEMA)
 
 
 def _scan(task: _Task, sample: int) -> Iterator[pa.RecordBatch]:
     for place, bounds in task:
-        yield from scan_batch_runs(place, bounds, sample)
+        yield from batch_runs.scan_batch_runs(place, bounds, sample)
 
 
 def _read_single(runs: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in runs:
-        yield from read_single_batches(batch)
+        yield from batch_runs.read_single_batches(batch)
 
 
 def _collect_findings(rows: DataFrame) -> list[Finding]:
     return [Finding(**row.asDict()) for row in rows.collect()]
-
-
-def _place(finding: Finding) -> tuple[object, ...]:
-    """The order of findings in a report."""
-    return (
-        finding.topic,
-        finding.partition,
-        finding.base_offset,
-        finding.kind,
-        tuple(finding.brokers),
-        finding.last_offset,
-    )
 
 
 def _with_differences(findings: Sequence[Finding], batches: DataFrame) -> list[Finding]:
@@ -348,18 +307,16 @@ def _with_differences(findings: Sequence[Finding], batches: DataFrame) -> list[F
     record at which they begin."""
     batches = batches.persist()
     try:
-        everything = sorted([*findings, *_collect_findings(divergent_batches(batches))], key=_place)
+        everything = sorted([*findings, *_collect_findings(divergent_batches(batches))], key=_ORDER)
         of_content = [one for one in everything if one.kind in _OF_CONTENT]
-        explained = _explained(of_content[:_MAX_EXPLAINED], batches)
-        return [explained.get(_place(one), one) for one in everything]
+        others = [one for one in everything if one.kind not in _OF_CONTENT]
+        first, rest = of_content[:_MAX_EXPLAINED], of_content[_MAX_EXPLAINED:]
+        return [*_explained(first, batches), *rest, *others]
     finally:
         batches.unpersist()
 
 
-def _explained(
-    findings: Sequence[Finding], batches: DataFrame
-) -> dict[tuple[object, ...], Finding]:
-    """The findings with the first difference of content in their detail, by their place."""
+def _explained(findings: Sequence[Finding], batches: DataFrame) -> Iterator[Finding]:
     at_one = [
         (F.col("topic") == one.topic)
         & (F.col("partition") == one.partition)
@@ -367,15 +324,12 @@ def _explained(
         for one in findings
     ]
     rows = batches.where(reduce(lambda one, other: one | other, at_one, F.lit(False))).collect()
-    explained = {}
     for one in findings:
+        place = one.topic, one.partition, one.base_offset
         copies = sorted(
             (row["broker"], row["segment"], row["position"], row["size"])
             for row in rows
-            if (row["topic"], row["partition"], row["base_offset"])
-            == (one.topic, one.partition, one.base_offset)
+            if (row["topic"], row["partition"], row["base_offset"]) == place
         )
         difference = first_difference([Copy(*copy) for copy in copies], set(one.brokers))
-        if difference:
-            explained[_place(one)] = replace(one, detail=f"{one.detail}; {difference}")
-    return explained
+        yield replace(one, detail=f"{one.detail}; {difference}") if difference else one

@@ -13,22 +13,15 @@ from pyspark.sql import functions as F
 from tidelog.pipeline.topics.frames import topic_frame
 
 DELAY_COLUMNS: Final = (
-    "carrier",
-    "airline",
-    "hour",
-    "flights",
-    "cancelled",
-    "mean_delay_minutes",
+    "carrier", "airline", "hour", "flights", "cancelled", "mean_delay_minutes",
     "p95_delay_minutes",
-)
+)  # fmt: skip
 
 
 def flights(records: DataFrame) -> DataFrame:
     """`carrier, hour, dep_delay` of the JSON values of the topic; null what a value lacks.
-
-    `json_tuple` reads each value once. Fields of a `from_json` struct would be read once each,
-    and again for every filter on one of them.
-    """
+    `json_tuple` reads each value once. Fields of a `from_json` struct would be read once each, and
+    again for every filter on one of them."""
     fields = F.json_tuple(F.col("value").cast("string"), "carrier", "hour", "dep_delay")
     texts = records.select(fields.alias("carrier", "hour", "dep_delay"))
     return texts.select(
@@ -39,10 +32,8 @@ def flights(records: DataFrame) -> DataFrame:
 
 
 def delays_by_carrier_and_hour(flown: DataFrame, airlines: DataFrame) -> DataFrame:
-    """`DELAY_COLUMNS`, a row per carrier and hour, ordered by both, in one partition.
-
-    A global `orderBy` would read the topic twice, once to find where to cut.
-    """
+    """`DELAY_COLUMNS`, a row per carrier and hour, ordered by both, in one partition. A global
+    `orderBy` would read the topic twice, once to find where to cut."""
     delays = flown.where("carrier is not null and hour is not null")
     summed = delays.groupBy("carrier", "hour").agg(
         F.count("*").alias("flights"),
@@ -51,12 +42,8 @@ def delays_by_carrier_and_hour(flown: DataFrame, airlines: DataFrame) -> DataFra
         F.round(F.percentile("dep_delay", 0.95), 2).alias("p95_delay_minutes"),
     )
     names = airlines.select("carrier", F.col("name").alias("airline"))
-    return (
-        summed.join(F.broadcast(names), "carrier", "left")
-        .select(*DELAY_COLUMNS)
-        .repartition(1)
-        .sortWithinPartitions("carrier", "hour")
-    )
+    named = summed.join(F.broadcast(names), "carrier", "left").select(*DELAY_COLUMNS)
+    return named.repartition(1).sortWithinPartitions("carrier", "hour")
 
 
 def write_delays(

@@ -1,19 +1,18 @@
 """Topics out of log directories into Parquet files, without a broker.
 
 The job reads one replica of every partition: the one whose broker last checkpointed the highest
-high watermark. Of it the job reads the offsets from the log start up to that mark. Records above
-may never have been committed, so they are left out; a killed broker may have checkpointed seconds
-before.
+high watermark, from the log start up to that mark. Records above may never have been committed, so
+they are left out; a killed broker may have checkpointed seconds before.
 
 **Every offset is accounted for.** Each task checks that the batches of its files leave no offset
 out, except below the cleaner's checkpoint. A gap, a deleted file, and a log that ends below its
 high watermark fail the job, unless gaps are allowed.
 
 **All or nothing.** Each task writes its own file into a directory beside the wanted one. When all
-tasks have ended, the job deletes files that no task reported (of attempts that were killed), and
-one rename gives the directory its name. So the directory has all records when it appears. A job
-that fails deletes its directory; one that is killed leaves it under a name with `.part-` in it. The
-files are not forced to the disk, so a power cut may damage them.
+have ended, the job deletes files that no task reported (of attempts that were killed), and one
+rename gives the directory its name. A job that fails deletes its directory; one that is killed
+leaves it under a name with `.part-` in it. A power cut may damage the files: they are not forced to
+the disk.
 
 The directories must be reachable under the same names for driver and executors. Records of aborted
 transactions are in the files, control records are not.
@@ -58,7 +57,6 @@ class Export:
     topic: str
     partition: int
     broker: int
-    """Whose replica was read."""
     start_offset: int
     end_offset: int
     """Exclusive."""
@@ -76,7 +74,6 @@ class Exported:
 
     @property
     def records(self) -> int:
-        """In all files."""
         return sum(one.records for one in self.partitions)
 
 
@@ -88,11 +85,9 @@ def export(
     *,
     allow_gaps: bool = False,
 ) -> Exported:
-    """Writes the topics (all but the metadata log when `None`) to the new directory `out`.
-
-    Raises `UsageError` for directories without logs and when `out` is there; fails as Spark does
-    for damaged logs and, unless `allow_gaps`, for missing offsets. Then `out` is not there.
-    """
+    """Writes the topics (all but the metadata log when `None`) to the new directory `out`. Raises
+    `UsageError` for directories without logs and when `out` is there; fails as Spark does for
+    damaged logs and, unless `allow_gaps`, for missing offsets. Then `out` is not there."""
     out = out.absolute()
     require_new(out)
     chosen = [

@@ -65,26 +65,20 @@ def measure(events: DataFrame, *, since: datetime | None = None) -> Health:
 def _timeline(events: DataFrame) -> DataFrame:
     """The state of each partition after each change; leaders' starts give the state before the
     first."""
-    payload = F.col("payload")
-    kinds = (*STATE_KINDS, Kind.LEADING)
-    return (
-        events.where(F.col("kind").isin(*kinds))
-        .select(
-            "topic",
-            "partition",
-            F.timestamp_micros("ts_us").alias("at"),
-            "kind",
-            "leader_epoch",
-            F.coalesce(
-                payload["leader"], F.when(F.col("kind") == Kind.LEADING, F.col("broker"))
-            ).alias("leader"),
-            payload["isr"].alias("isr"),
-            F.size(payload["replicas"]).alias("replicas"),
-            payload["min_isr"].alias("min_isr"),
-            payload["cause"].alias("cause"),
-        )
-        .orderBy("topic", "partition", "at")
+    own = F.when(F.col("kind") == Kind.LEADING, F.col("broker"))
+    states = events.where(F.col("kind").isin(*STATE_KINDS, Kind.LEADING)).select(
+        "topic",
+        "partition",
+        F.timestamp_micros("ts_us").alias("at"),
+        "kind",
+        "leader_epoch",
+        F.coalesce("payload.leader", own).alias("leader"),
+        "payload.isr",
+        F.size("payload.replicas").alias("replicas"),
+        "payload.min_isr",
+        "payload.cause",
     )
+    return states.orderBy("topic", "partition", "at")
 
 
 def _latency_line(committed: DataFrame, first: datetime | None, last: datetime | None) -> DataFrame:
@@ -92,15 +86,12 @@ def _latency_line(committed: DataFrame, first: datetime | None, last: datetime |
     seconds = (last - first).total_seconds() if first and last else 0.0
     width = max(1.0, seconds / LATENCY_POINTS)
     at = F.col("at").cast("double")
-    return (
-        committed.groupBy("leader", F.floor(at / width).alias("slice"))
-        .agg(
-            F.timestamp_seconds(F.min(at)).alias("at"),
-            F.percentile("latency_ms", 0.5).alias("p50_ms"),
-            F.percentile("latency_ms", 0.99).alias("p99_ms"),
-        )
-        .orderBy("leader", "slice")
+    slices = committed.groupBy("leader", F.floor(at / width).alias("slice")).agg(
+        F.timestamp_seconds(F.min(at)).alias("at"),
+        F.percentile("latency_ms", 0.5).alias("p50_ms"),
+        F.percentile("latency_ms", 0.99).alias("p99_ms"),
     )
+    return slices.orderBy("leader", "slice")
 
 
 def _rows(frame: DataFrame) -> Rows:

@@ -2,17 +2,14 @@
 
 Read → `bronze` → files and reports → one commit per batch. The rows never pass through the driver:
 tasks write them (`table_files.py`) and report what they wrote and saw; the driver compares the
-reports with the range that Spark planned (`continuity.py`) and commits (`table.py`).
-
-Because Spark takes seconds to start, `prepare` checks before that: whether the table and the
-checkpoint can be used, whether they belong together, and whether the topic exists.
+reports with the range that Spark planned (`continuity.py`) and commits (`table.py`). Because Spark
+takes seconds to start, `prepare` checks before that whether the table and the checkpoint can be
+used, whether they belong together, and whether the topic exists.
 
 A run ends when the topic is read (`availableNow`), or when the user stops it. Violations that are
 written (gaps, epochs that go back) end a continuous run at once, and are reported at the end of the
-others.
-
-A query that Spark ends for a reason that may pass (a worker was killed, no broker answered) is
-started again on the same checkpoint, four times in a row without a batch in between; one that
+others. A query that Spark ends for a reason that may pass (a worker was killed, no broker answered)
+is started again on the same checkpoint, four times in a row without a batch in between; one that
 would end again (lost or corrupt records, a wrong option, a conflict in the table) is not.
 """
 
@@ -34,26 +31,12 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
-from tidelog.pipeline.tables.checkpoint import (
-    Identity,
-    check_same,
-    planned_ranges,
-    read_identity,
-    starting_json,
-    write_identity,
-)
+from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
-from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS
-from tidelog.pipeline.topics.options import (
-    ASSIGN,
-    BOOTSTRAP_SERVERS,
-    SUBSCRIBE,
-    SUBSCRIBE_PATTERN,
-    SourceOptions,
-    parse_options,
-)
+from tidelog.pipeline.topics.option_names import Option
+from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.progress import source_lag
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
@@ -61,11 +44,12 @@ from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 _FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
 """Options of the source that decide which records it reads, in lower case."""
 _SET_BY_INGEST: Final = frozenset(
-    name.lower()
-    for name in (BOOTSTRAP_SERVERS, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, STARTING_OFFSETS)
+    name.lower() for name in (*SUBSCRIPTIONS, Option.BOOTSTRAP_SERVERS, Option.STARTING_OFFSETS)
 )
 _POLL_S: Final = 0.5
 _STARTS_WITHOUT_A_BATCH: Final = 5
+_PERMANENT: Final = ("DataLoss: ", "CorruptBatch: ", "hint: ")
+"""Signs in Spark's text that a query would end again."""
 _SYNC_S: Final = 10.0
 """How long accounts may be in the commits alone before they are in `_continuity` as well."""
 
@@ -85,21 +69,18 @@ class IngestPlan:
     """Seconds between two batches of a continuous run; `None` for a run that ends when it has read
     what is there."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """More options of the source."""
 
     @property
     def checkpoint_directory(self) -> Path:
-        """Where Spark keeps the batches of this ingest."""
         inside = self.table / CHECKPOINTS_DIRECTORY / self.topic
         return (self.checkpoint or inside).absolute()
 
     def source_options(self, starting: str) -> dict[str, str]:
-        """The options of `spark.readStream.format("tidelog")`."""
         return {
             **self.options,
-            BOOTSTRAP_SERVERS: self.bootstrap_servers,
-            SUBSCRIBE: self.topic,
-            STARTING_OFFSETS: starting,
+            Option.BOOTSTRAP_SERVERS: self.bootstrap_servers,
+            Option.SUBSCRIBE: self.topic,
+            Option.STARTING_OFFSETS: starting,
         }
 
 
@@ -111,6 +92,10 @@ class Progress:
     rows: int
     lag: int | None
     """Offsets that the topic has beyond the newest batch; `None` before the first."""
+
+
+OnProgress = Callable[[Progress], None]
+IsOver = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +116,6 @@ class IngestResult:
 
     @property
     def is_clean(self) -> bool:
-        """No violation."""
         return not self.violations
 
 
@@ -142,16 +126,14 @@ class Prepared:
     plan: IngestPlan
     options: SourceOptions
     table: BronzeTable
-    identity: Identity
+    identity: checkpoint.Identity
     starting: str
     """The source's `startingOffsets`, with every partition that the topic has now."""
 
 
 def prepare(plan: IngestPlan) -> Prepared:
     """Opens the table (and makes it), asks for the topic, reads the checkpoint (and begins it).
-
-    Raises `UsageError`, `ClusterUnavailable`.
-    """
+    Raises `UsageError`, `ClusterUnavailable`."""
     for name in plan.options:
         if name.lower() in _SET_BY_INGEST:
             raise UsageError(
@@ -160,17 +142,17 @@ def prepare(plan: IngestPlan) -> Prepared:
             )
     asked = plan.starting_offsets or "earliest"
     options = parse_options(plan.source_options(asked), streaming=True)
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         leaders = client.metadata([plan.topic]).leaders
         partitions = sorted(leaders)
         topic_id = leaders[partitions[0]].topic_id.hex()
         starts = initial_position(options, client).offsets
-    known = read_identity(plan.checkpoint_directory)
+    known = checkpoint.read_identity(plan.checkpoint_directory)
     table = BronzeTable.open(plan.table, plan.topic, topic_id, create=known is None)
     birth = {
         tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
     }
-    identity = Identity(
+    identity = checkpoint.Identity(
         app=f"tidelog-ingest-{uuid4()}",
         topic=plan.topic,
         topic_id=topic_id,
@@ -183,13 +165,15 @@ def prepare(plan: IngestPlan) -> Prepared:
         },
     )
     if known is None:
-        write_identity(plan.checkpoint_directory, identity)
+        checkpoint.write_identity(plan.checkpoint_directory, identity)
     else:
-        check_same(plan.checkpoint_directory, known, identity, asked=plan.starting_offsets)
+        checkpoint.check_same(
+            plan.checkpoint_directory, known, identity, asked=plan.starting_offsets
+        )
         identity = known
         begun = from_text(known.birth)
         birth = {tp: begun.get(tp, EARLIEST) for tp in partitions}
-    return Prepared(plan, options, table, identity, starting_json(birth))
+    return Prepared(plan, options, table, identity, checkpoint.starting_json(birth))
 
 
 def bronze(records: DataFrame) -> DataFrame:
@@ -208,15 +192,13 @@ class BatchWriter:
 
     def __init__(self, prepared: Prepared, parallelism: int) -> None:
         # What is written where.
-        self._prepared = prepared
+        self.prepared = prepared
         # At most so many tasks, and so files, a batch.
         self._parallelism = parallelism
         # When `_continuity` was last brought up to the commits.
         self._synced_at = time.monotonic()
         # The accounts of the batches of this run that are in the table.
-        self.batches = 0
-        self.repeated_batches = 0
-        self.rows = self.control_rows = self.gap_rows = 0
+        self.batches = self.repeated_batches = self.rows = self.control_rows = self.gap_rows = 0
         # What was wrong with them.
         self.violations: list[Continuity] = []
         # Held while a batch is written: a query that is stopped does not wait for this side of it.
@@ -225,7 +207,6 @@ class BatchWriter:
         self.failure: BaseException | None = None
 
     def __call__(self, records: DataFrame, batch: int) -> None:
-        """Writes one batch, unless the table has it."""
         try:
             with self.busy:
                 self._write(records, batch)
@@ -234,7 +215,7 @@ class BatchWriter:
             raise
 
     def _write(self, records: DataFrame, batch: int) -> None:
-        table, identity = self._prepared.table, self._prepared.identity
+        table, identity = self.prepared.table, self.prepared.identity
         if table.has(identity.app, batch):
             self.repeated_batches += 1
             return
@@ -250,25 +231,25 @@ class BatchWriter:
             self._synced_at = time.monotonic()
 
     def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
-        task = TableTask(str(self._prepared.table.directory), batch)
+        task = TableTask(str(self.prepared.table.directory), batch)
         written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
     def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
         """The account of a batch; asks the cluster about compaction only if there is a gap."""
-        planned = planned_ranges(
-            self._prepared.plan.checkpoint_directory, self._prepared.identity.birth, batch
+        planned = checkpoint.planned_ranges(
+            self.prepared.plan.checkpoint_directory, self.prepared.identity.birth, batch
         )
         pieces = [piece for report in reports for piece in report.pieces]
-        before = self._prepared.table.positions
+        before = self.prepared.table.positions
         account = judge(planned, pieces, before, compacted=False, batch=batch)
         if any(line.status == GAP for line in account) and self._is_compacted():
             return judge(planned, pieces, before, compacted=True, batch=batch)
         return account
 
     def _is_compacted(self) -> bool:
-        topic = self._prepared.plan.topic
-        with Client(self._prepared.options.bootstrap) as client:
+        topic = self.prepared.plan.topic
+        with Client(self.prepared.options.rules.bootstrap) as client:
             client.metadata([topic])
             return topic in client.compacted_topics([topic])
 
@@ -283,78 +264,63 @@ class BatchWriter:
 def ingest(
     spark: SparkSession,
     prepared: Prepared,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    is_over: Callable[[], bool] = lambda: False,
+    on_progress: OnProgress = lambda _: None,
+    is_over: IsOver = lambda: False,
 ) -> IngestResult:
-    """Runs the ingest until the topic is read, or until `is_over()`.
-
-    It calls both functions about twice a second. Raises `TableConflict`, `JobFailed`, and
-    `KeyboardInterrupt` if `is_over()` before the topic is read.
-    """
+    """Runs the ingest until the topic is read, or until `is_over()`. It calls both functions about
+    twice a second. Raises `TableConflict`, `JobFailed`, and `KeyboardInterrupt` if `is_over()`
+    before the topic is read."""
     begun = time.monotonic()
     writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
     try:
-        _run_queries(spark, prepared, writer, on_progress, is_over)
+        _run_queries(spark, writer, on_progress, is_over)
     finally:
         with writer.busy:
             prepared.table.sync_continuity()
+    counts = ("batches", "repeated_batches", "rows", "control_rows", "gap_rows")
     return IngestResult(
-        batches=writer.batches,
-        repeated_batches=writer.repeated_batches,
-        rows=writer.rows,
-        control_rows=writer.control_rows,
-        gap_rows=writer.gap_rows,
+        **{name: getattr(writer, name) for name in counts},
         seconds=round(time.monotonic() - begun, 3),
-        positions=_ends(prepared.table),
+        positions=to_text({tp: known.end for tp, known in prepared.table.positions.items()}),
         violations=tuple(map(str, writer.violations)),
     )
 
 
 def _run_queries(
-    spark: SparkSession,
-    prepared: Prepared,
-    writer: BatchWriter,
-    on_progress: Callable[[Progress], None],
-    is_over: Callable[[], bool],
+    spark: SparkSession, writer: BatchWriter, on_progress: OnProgress, is_over: IsOver
 ) -> None:
     """One query, or several one after the other where the reason for its end may pass."""
     starts_left = _STARTS_WITHOUT_A_BATCH
     while True:
         batches_before = writer.batches
-        query = _start(spark, prepared, writer)
+        query = _start(spark, writer)
         try:
-            endless = prepared.plan.interval_s is not None
-            _wait(query, writer, on_progress, is_over, endless=endless)
+            _wait(query, writer, on_progress, is_over)
             return
         except StreamingQueryException as error:
             failure = writer.failure
             if isinstance(failure, UsageError | TableConflict | OSError):
                 raise failure from None
             text = f"{error}\n{failure}"
-            starts_left = (
-                _STARTS_WITHOUT_A_BATCH if writer.batches > batches_before else starts_left
-            )
+            if writer.batches > batches_before:
+                starts_left = _STARTS_WITHOUT_A_BATCH
             starts_left -= 1
-            if _is_permanent(text) or not starts_left:
+            if not starts_left or any(sign in text for sign in _PERMANENT):
                 raise JobFailed(failure_text(text)) from error
         finally:
             query.stop()
         with writer.busy:
-            prepared.table.reload()
+            writer.prepared.table.reload()
 
 
-def _start(spark: SparkSession, prepared: Prepared, writer: BatchWriter) -> StreamingQuery:
-    writer.failure = None
+def _start(spark: SparkSession, writer: BatchWriter) -> StreamingQuery:
+    writer.failure, prepared = None, writer.prepared
     stream = read_records(spark, prepared).writeStream.foreachBatch(writer)
     stream = stream.option("checkpointLocation", str(prepared.plan.checkpoint_directory))
     interval_s = prepared.plan.interval_s
     if interval_s is None:
         return stream.trigger(availableNow=True).start()
     return stream.trigger(processingTime=f"{round(interval_s * 1000)} milliseconds").start()
-
-
-def _is_permanent(text: str) -> bool:
-    return any(sign in text for sign in ("DataLoss: ", "CorruptBatch: ", "hint: "))
 
 
 def failure_text(text: str) -> str:
@@ -370,14 +336,10 @@ def failure_text(text: str) -> str:
 
 
 def _wait(
-    query: StreamingQuery,
-    writer: BatchWriter,
-    on_progress: Callable[[Progress], None],
-    is_over: Callable[[], bool],
-    *,
-    endless: bool,
+    query: StreamingQuery, writer: BatchWriter, on_progress: OnProgress, is_over: IsOver
 ) -> None:
     """Waits until the query ends. A continuous one ends by `is_over()` or by a violation."""
+    endless = writer.prepared.plan.interval_s is not None
     while not query.awaitTermination(_POLL_S):
         on_progress(Progress(writer.batches, writer.rows, _lag(query)))
         if is_over() and not endless:
@@ -394,7 +356,3 @@ def _lag(query: StreamingQuery) -> int | None:
         return None
     source = progress["sources"][0]
     return source_lag(source["endOffset"], source["latestOffset"]).total
-
-
-def _ends(table: BronzeTable) -> dict[str, int]:
-    return to_text({tp: position.end for tp, position in table.positions.items()})

@@ -35,7 +35,6 @@ class Fault:
     places: int
     """How many rows or accounts are concerned."""
     first_offset: int
-    """The first of them."""
 
     def __str__(self) -> str:
         return (
@@ -50,7 +49,6 @@ def read_table(spark: SparkSession, directory: Path) -> DataFrame:
 
 
 def read_accounts(spark: SparkSession, directory: Path) -> DataFrame:
-    """All accounts of a table, with the columns of `CONTINUITY_SCHEMA`."""
     return _read(spark, directory / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
 
 
@@ -67,12 +65,8 @@ def row_faults(rows: DataFrame) -> DataFrame:
     """Offsets that occur twice and epochs that go back: `topic, partition, kind, offset`, a row
     for each."""
     in_order = Window.partitionBy(*_KEY).orderBy("offset", "leader_epoch")
-    before = rows.select(
-        *_KEY,
-        "offset",
-        "leader_epoch",
-        F.lag("offset").over(in_order).alias("offset_before"),
-        F.lag("leader_epoch").over(in_order).alias("epoch_before"),
+    before = rows.withColumn("offset_before", F.lag("offset").over(in_order)).withColumn(
+        "epoch_before", F.lag("leader_epoch").over(in_order)
     )
     kind = F.when(F.col("offset") == F.col("offset_before"), "DUPLICATE").when(
         F.col("leader_epoch") < F.col("epoch_before"), "EPOCH_REGRESSION"

@@ -20,10 +20,8 @@ def rows_of_tasks(
     run: Callable[[Task], Iterable[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """The rows that `run` yields for each task, by `schema`; every task is one Spark task.
-
-    Spark pickles tasks and `run` for the executors. `run` may run more than once for a task.
-    """
+    """The rows that `run` yields for each task, by `schema`; every task is one Spark task. Spark
+    pickles tasks and `run` for the executors. `run` may run more than once for a task."""
     numbers = spark.range(0, len(tasks), 1, max(len(tasks), 1))
     return numbers.mapInArrow(partial(_run, tasks, run), from_arrow_schema(schema))
 

@@ -10,11 +10,8 @@ Every acknowledged record must be in the topic once, at its acknowledged offset,
   acknowledgement may be lost on its way) and are counted apart.
 
 The topic by itself must have dense offsets (*offset_gaps*), and the records of a key must be in one
-partition in the order in which they were produced (*order_violations*; records without a key have
-no order to keep).
-
-A record is recognised by its sequence (`acknowledgements.py`), so values may be equal.
-The transforms are functions of DataFrames; only `verify` runs anything.
+partition in the order in which they were produced (*order_violations*). A record is recognised by
+its sequence (`acknowledgements.py`), so values may be equal. Only `verify` runs a query.
 """
 
 from collections.abc import Mapping
@@ -25,14 +22,14 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidelog.pipeline.acknowledgements import SEQUENCE_HEADER
+from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.topics.frames import topic_frame
 
 SIGHTING_COLUMNS: Final = ("partition", "offset", "crc", "sequence", "key")
 """The columns of a record that are compared; the acknowledgement log has them too."""
 
-_SOURCE_COLUMNS: Final = (
-    "partition int, offset bigint, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
+_SOURCE_COLUMNS: Final = ddl(
+    {name: SOURCE_TYPES[name] for name in ("partition", "offset", "key", "value", "headers")}
 )
 _PLACE: Final = ("sequence", "partition", "offset", "crc")
 _MAX_FINDINGS: Final = 10
@@ -55,14 +52,8 @@ class Verification:
 
     @property
     def is_clean(self) -> bool:
-        """Nothing lost, duplicated, misplaced, missing or out of order."""
-        return not (
-            self.lost
-            or self.duplicated
-            or self.misplaced
-            or self.offset_gaps
-            or self.order_violations
-        )
+        faults = self.lost, self.duplicated, self.misplaced, self.offset_gaps, self.order_violations
+        return not any(faults)
 
 
 def sightings(records: DataFrame) -> DataFrame:
@@ -161,21 +152,17 @@ def verify(acknowledged: DataFrame, seen: DataFrame) -> Verification:
     seen = seen.select(*SIGHTING_COLUMNS).persist()
     try:
         compared = compare(acknowledged, seen)
-        sums = account(compared).first()
+        (row,) = account(compared).collect()
+        sums = row.asDict()
         partitions = density(seen).collect()
         read = sum(row["records"] for row in partitions)
-        disordered = order_violations(seen).count()
-        assert sums is not None, "an aggregate without keys has one row"
+        sums["unacknowledged"] += read - sums.pop("seen")
         return Verification(
-            acknowledged=sums["acknowledged"],
+            **sums,
             read=read,
-            lost=sums["lost"],
-            duplicated=sums["duplicated"],
-            misplaced=sums["misplaced"],
-            unacknowledged=sums["unacknowledged"] + read - sums["seen"],
             offset_gaps=sum(row["gaps"] for row in partitions),
-            order_violations=disordered,
-            findings=_findings(sums.asDict(), compared, acknowledged, seen),
+            order_violations=order_violations(seen).count(),
+            findings=_findings(sums, compared, acknowledged, seen),
         )
     finally:
         seen.unpersist()
@@ -190,13 +177,11 @@ def _findings(
     worst = faults(compared).orderBy("sequence").limit(_MAX_FINDINGS)
     promised = _places(acknowledged).withColumnRenamed("places", "promised")
     found = _places(seen).withColumnRenamed("places", "found")
-    rows = (
-        worst.join(promised, "sequence", "left").join(found, "sequence", "left").orderBy("sequence")
-    )
+    rows = worst.join(promised, "sequence", "left").join(found, "sequence", "left")
     return tuple(
         f"record {row['sequence']}: acknowledged at {row['promised'] or 'no place'}, "
         f"found at {row['found'] or 'no place'}"
-        for row in rows.collect()
+        for row in rows.orderBy("sequence").collect()
     )
 
 

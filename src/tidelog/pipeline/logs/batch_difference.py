@@ -20,17 +20,14 @@ class Copy:
     size: int
 
     def read(self) -> bytes:
-        """Its bytes as they are now."""
         with Path(self.segment).open("rb") as file:
             file.seek(self.position)
             return file.read(self.size)
 
 
 def first_difference(copies: Sequence[Copy], suspects: Collection[int]) -> str | None:
-    """How a suspect's copy differs from another one, as text; `None` when none does.
-
-    The others are compared with a copy of a broker that is not a suspect, if there is one.
-    """
+    """How a suspect's copy differs from another one, as text; `None` when none does. The others are
+    compared with a copy of a broker that is not a suspect, if there is one."""
     trusted = [copy for copy in copies if copy.broker not in suspects] or copies
     for copy in copies:
         if copy.broker != trusted[0].broker:
@@ -57,7 +54,6 @@ def _at(data: bytes, index: int) -> str:
 
 
 def _record(mine: bytes, yours: bytes) -> str:
-    """The first record that differs, if one does."""
     for number, (one, other) in enumerate(zip_longest(_records(mine), _records(yours))):
         if one != other:
             known = one or other

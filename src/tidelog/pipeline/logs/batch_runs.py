@@ -20,10 +20,11 @@ a run have the same bucket and zone, and the same answers to whether they are ju
 No Spark import here.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -32,58 +33,39 @@ import pyarrow as pa
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.logs.index_check import SegmentIndexes
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
-from tidelog.pipeline.logs.scan import (
-    PLACE_SCHEMA,
-    is_sampled,
-    place_column,
-    scan_windows,
-    trailing_bytes,
-)
+from tidelog.pipeline.logs.scan import is_sampled, place_column, scan_windows, trailing_bytes
 from tidelog.pipeline.logs.segments import Span
+from tidelog.pipeline.spark_columns import PLACE_TYPES, arrow_schema, types_of
+from tidelog.pipeline.varints import Int64s
 
-BATCH_RUN_SCHEMA: Final = pa.schema(
-    [
-        *PLACE_SCHEMA,
-        ("position", pa.int64()),
-        ("size", pa.int64()),
-        ("batches", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("first_last_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("first_epoch", pa.int32()),
-        ("last_epoch", pa.int32()),
-        ("bucket", pa.int64()),
-        ("zone", pa.int32()),
-        ("is_judged", pa.bool_()),
-        ("cleaned_to", pa.int64()),
-        ("digest", pa.int64()),
-        ("crc", pa.int64()),
-        ("computed_crc", pa.int64()),
-        ("index_fault", pa.string()),
-        ("trailing_bytes", pa.int64()),
-    ]
+BATCH_RUN_SCHEMA: Final = arrow_schema(
+    PLACE_TYPES
+    | types_of(
+        "position bigint, size bigint, batches int, base_offset bigint, first_last_offset bigint, "
+        "last_offset bigint, first_epoch int, last_epoch int, bucket bigint, zone int, "
+        "is_judged boolean, cleaned_to bigint, digest bigint, crc bigint, computed_crc bigint, "
+        "index_fault string, trailing_bytes bigint"
+    )
 )
 """A row per run. `first_last_offset` is the last offset of its first batch; `crc` and
 `computed_crc` are null unless they differ."""
 
-SINGLE_BATCH_SCHEMA: Final = pa.schema(
-    [
-        *PLACE_SCHEMA,
-        ("position", pa.int64()),
-        ("size", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("is_compared", pa.bool_()),
-        ("digest", pa.int64()),
-    ]
+SINGLE_BATCH_SCHEMA: Final = arrow_schema(
+    PLACE_TYPES
+    | types_of(
+        "position bigint, size int, base_offset bigint, last_offset bigint, is_compared boolean, "
+        "digest bigint"
+    )
 )
 """A row per batch; `is_compared` when it is judged, not cleaned and undamaged."""
 
 BUCKET_BITS: Final = 16
 """A bucket is 65,536 offsets: few rows, and little to read again where replicas differ."""
 
-_DIGESTED: Final = ("base_offset", "last_offset_delta", "leader_epoch", "magic", "crc")
-_DIGESTED_LENGTHS: Final = ("batch_length", "record_count")
+_DIGESTED: Final = (
+    "base_offset", "last_offset_delta", "leader_epoch", "magic", "crc", "batch_length",
+    "record_count",
+)  # fmt: skip
 _MIX: Final = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93))
 _HALF: Final = np.uint64(32)
 
@@ -106,12 +88,11 @@ class Bounds:
 
 def bounds_of(replicas: Sequence[Replica]) -> dict[tuple[str, int, int], Bounds]:
     """The bounds of each replica by topic, partition and broker; all of a partition at once."""
-    judged: dict[tuple[str, int], set[int]] = {}
-    cleaned: dict[tuple[str, int], set[int]] = {}
+    judged: dict[tuple[str, int], set[int]] = defaultdict(set)
+    cleaned: dict[tuple[str, int], set[int]] = defaultdict(set)
     for one in replicas:
-        partition = (one.topic, one.partition)
-        judged.setdefault(partition, set()).update((one.log_start, one.high_watermark))
-        cleaned.setdefault(partition, set()).add(one.cleaned_to)
+        judged[one.topic, one.partition] |= {one.log_start, one.high_watermark}
+        cleaned[one.topic, one.partition].add(one.cleaned_to)
     return {
         (one.topic, one.partition, one.broker): Bounds(
             one.log_start,
@@ -127,22 +108,19 @@ def bounds_of(replicas: Sequence[Replica]) -> dict[tuple[str, int, int], Bounds]
 def scan_batch_runs(
     place: SegmentPlace, bounds: Bounds, sample: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The runs of a segment, by `BATCH_RUN_SCHEMA`.
-
-    With `sample` k one batch in k, the same ones on every replica, gets its CRC recomputed. A file
-    that retention deleted meanwhile has no rows. Raises `StorageError`, which names the file.
-    """
-    indexes = SegmentIndexes.read(Path(place.path))
+    """The runs of a segment, by `BATCH_RUN_SCHEMA`. With `sample` k one batch in k, the same ones
+    on every replica, gets its CRC recomputed. A file that retention deleted meanwhile has no rows.
+    Raises `StorageError`, which names the file."""
+    path = Path(place.path)
+    indexes = SegmentIndexes.read(path)
     for table, span, is_last in scan_windows(place):
-        window = _Window(table, span, bounds)
         faults = indexes.faults(table, span.position, is_last)
-        trailing = (
-            trailing_bytes(Path(place.path), span.position + span.size_bytes) if is_last else None
-        )
-        yield window.runs(place, _computed(table, sample), faults, trailing)
+        trailing = trailing_bytes(path, span.end) if is_last else None
+        columns = _runs(table, span, bounds, _computed(table, sample), faults, trailing)
+        yield _rows(BATCH_RUN_SCHEMA, place, columns)
 
 
-def _computed(table: BatchTable, sample: int) -> npt.NDArray[np.int64]:
+def _computed(table: BatchTable, sample: int) -> Int64s:
     """The recomputed CRC of each batch; the stored one where the sample leaves it out."""
     if sample == 1:
         return computed_crcs(table)
@@ -152,82 +130,55 @@ def _computed(table: BatchTable, sample: int) -> npt.NDArray[np.int64]:
     return values
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """Consecutive batches of a file, to be cut into runs."""
-
-    table: BatchTable
-    span: Span
-    bounds: Bounds
-
-    def runs(
-        self,
-        place: SegmentPlace,
-        computed: npt.NDArray[np.int64],
-        faults: Sequence[str | None],
-        trailing: int | None,
-    ) -> pa.RecordBatch:
-        table, bounds = self.table, self.bounds
-        bases, lasts, epochs = table.base_offsets, table.last_offsets, table.field("leader_epoch")
-        stored = table.field("crc")
-        alone = (computed != stored) | (lasts < bases)
-        alone[[row for row, fault in enumerate(faults) if fault]] = True
-        alone[-1] |= trailing is not None
-        traits = {
-            "bucket": bases >> BUCKET_BITS,
-            "zone": _zones(bounds, bases, lasts),
-            "is_judged": (lasts >= bounds.log_start) & (lasts < bounds.high_watermark),
-        }
-        may_skip = bases <= bounds.cleaned_to
-        begins = _begins(bases, lasts, epochs, traits, alone, may_skip)
-        first = np.flatnonzero(begins)
-        last = np.append(first[1:], len(table)) - 1
-        is_damaged = (computed != stored)[first]
-        ends = np.full(len(first), -1, dtype=np.int64)
-        ends[-1] = -1 if trailing is None else trailing
-        columns: Mapping[str, pa.Array] = {
-            "position": pa.array(table.positions[first] + self.span.position),
-            "size": pa.array(np.add.reduceat(table.sizes, first)),
-            "batches": pa.array((last - first + 1).astype(np.int32)),
-            "base_offset": pa.array(bases[first]),
-            "first_last_offset": pa.array(lasts[first]),
-            "last_offset": pa.array(lasts[last]),
-            "first_epoch": pa.array(epochs[first].astype(np.int32)),
-            "last_epoch": pa.array(epochs[last].astype(np.int32)),
-            "cleaned_to": pa.repeat(pa.scalar(bounds.cleaned_to), len(first)),
-            "digest": pa.array(np.add.reduceat(_digests(table), first).view(np.int64)),
-            "crc": pa.array(stored[first], mask=~is_damaged),
-            "computed_crc": pa.array(computed[first], mask=~is_damaged),
-            "index_fault": pa.array([faults[row] for row in first.tolist()], pa.string()),
-            "trailing_bytes": pa.array(ends, mask=ends < 0),
-            **{name: pa.array(values[first]) for name, values in traits.items()},
-        }
-        return _rows(BATCH_RUN_SCHEMA, place, columns, len(first))
-
-
-def _begins(
-    bases: npt.NDArray[np.int64],
-    lasts: npt.NDArray[np.int64],
-    epochs: npt.NDArray[np.int64],
-    traits: Mapping[str, npt.NDArray[Any]],
-    alone: npt.NDArray[np.bool_],
-    may_skip: npt.NDArray[np.bool_],
-) -> npt.NDArray[np.bool_]:
-    """At which batches a run begins."""
+def _runs(
+    table: BatchTable,
+    span: Span,
+    bounds: Bounds,
+    computed: Int64s,
+    faults: Sequence[str | None],
+    trailing: int | None,
+) -> dict[str, pa.Array]:
+    bases, lasts, epochs = table.base_offsets, table.last_offsets, table.field("leader_epoch")
+    stored = table.field("crc")
+    alone = (computed != stored) | (lasts < bases)
+    alone[[row for row, fault in enumerate(faults) if fault]] = True
+    alone[-1] |= trailing is not None
+    traits = {
+        "bucket": bases >> BUCKET_BITS,
+        "zone": _zones(bounds, bases, lasts),
+        "is_judged": (lasts >= bounds.log_start) & (lasts < bounds.high_watermark),
+    }
     begins = alone.copy()
     begins[0] = True
     begins[1:] |= alone[:-1]
     begins[1:] |= bases[1:] <= lasts[:-1]
-    begins[1:] |= (bases[1:] != lasts[:-1] + 1) & ~may_skip[1:]
+    begins[1:] |= (bases[1:] != lasts[:-1] + 1) & (bases[1:] > bounds.cleaned_to)
     begins[1:] |= epochs[1:] < epochs[:-1]
     for values in traits.values():
         begins[1:] |= values[1:] != values[:-1]
-    return begins
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(table)) - 1
+    is_sound = (computed == stored)[first]
+    return {
+        "position": pa.array(table.positions[first] + span.position),
+        "size": pa.array(np.add.reduceat(table.sizes, first)),
+        "batches": pa.array((last - first + 1).astype(np.int32)),
+        "base_offset": pa.array(bases[first]),
+        "first_last_offset": pa.array(lasts[first]),
+        "last_offset": pa.array(lasts[last]),
+        "first_epoch": pa.array(epochs[first].astype(np.int32)),
+        "last_epoch": pa.array(epochs[last].astype(np.int32)),
+        "cleaned_to": pa.repeat(pa.scalar(bounds.cleaned_to), len(first)),
+        "digest": pa.array(np.add.reduceat(_digests(table), first).view(np.int64)),
+        "crc": pa.array(stored[first], mask=is_sound),
+        "computed_crc": pa.array(computed[first], mask=is_sound),
+        "index_fault": pa.array([faults[row] for row in first.tolist()], pa.string()),
+        "trailing_bytes": pa.array([None] * (len(first) - 1) + [trailing], pa.int64()),
+        **{name: pa.array(values[first]) for name, values in traits.items()},
+    }
 
 
-def _zones(
-    bounds: Bounds, bases: npt.NDArray[np.int64], lasts: npt.NDArray[np.int64]
-) -> npt.NDArray[np.int32]:
+def _zones(bounds: Bounds, bases: Int64s, lasts: Int64s) -> npt.NDArray[np.int32]:
     """The zone of each batch: how many borders lie at or below it, of both kinds."""
     judged = np.searchsorted(np.array(bounds.judged_borders), lasts, side="right")
     cleaned = np.searchsorted(np.array(bounds.cleaned_borders), bases, side="right")
@@ -237,7 +188,7 @@ def _zones(
 def _digests(table: BatchTable) -> npt.NDArray[np.uint64]:
     """64 well mixed bits of what must be equal on all replicas of a batch; callers compare sums."""
     mixed = np.zeros(len(table), dtype=np.uint64)
-    for name in (*_DIGESTED, *_DIGESTED_LENGTHS):
+    for name in _DIGESTED:
         mixed = (mixed ^ table.field(name).view(np.uint64)) * _MIX[0]
         mixed ^= mixed >> _HALF
     mixed *= _MIX[1]
@@ -268,14 +219,12 @@ def read_single_batches(runs: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             "is_compared": pa.repeat(pa.scalar(is_compared), len(table)),
             "digest": pa.array(_digests(table).view(np.int64)),
         }
-        yield _rows(SINGLE_BATCH_SCHEMA, place, columns, len(table))
+        yield _rows(SINGLE_BATCH_SCHEMA, place, columns)
 
 
-def _rows(
-    schema: pa.Schema, place: SegmentPlace, columns: Mapping[str, pa.Array], length: int
-) -> pa.RecordBatch:
-    arrays = [
-        columns[name] if name in columns else place_column(place, name, length)
-        for name in schema.names
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _rows(schema: pa.Schema, place: SegmentPlace, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+    length = len(columns["position"])
+    of_file = {name: place_column(place, name, length) for name in PLACE_TYPES}
+    return pa.RecordBatch.from_arrays(
+        [(of_file | columns)[name] for name in schema.names], schema=schema
+    )

@@ -52,11 +52,9 @@ class SegmentIndexes:
         )
 
     def faults(self, table: BatchTable, position: int, is_last: bool) -> list[str | None]:
-        """A text for each batch about a wrong entry that points to it, or `None`.
-
-        `table` is a window that begins at `position` of the segment. Entries behind the last
-        window count for its last batch.
-        """
+        """A text for each batch about a wrong entry that points to it, or `None`. `table` is a
+        window that begins at `position` of the segment. Entries behind the last window count for
+        its last batch."""
         found: list[str | None] = [None] * len(table)
         for row, fault in self._offset_faults(table, position, is_last):
             found[row] = found[row] or fault

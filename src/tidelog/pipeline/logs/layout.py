@@ -6,13 +6,12 @@ as `tidelog up` lays it out (`node-1/data`, `node-2/data`, …), or any director
 The order of reading matters on a live cluster: all checkpoints are read before any segment is
 listed. So the segments must hold what a broker had checkpointed before. Records that it appends
 meanwhile are above its checkpointed high watermark and are not judged.
-
 Left out: the metadata log, whose high watermark is in no checkpoint, unless it is asked for by
 name; and which replicas are in the ISR, which only the metadata knows.
 Source: Kafka's log directory layout and its checkpoint files.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,8 +25,10 @@ from tidelog.pipeline.logs.segments import (
 )
 
 META_PROPERTIES: Final = "meta.properties"
-_LOG_STARTS: Final = "log-start-offset-checkpoint"
-_CLEANED: Final = "cleaner-offset-checkpoint"
+_CHECKPOINTS: Final = (
+    "log-start-offset-checkpoint", HIGH_WATERMARK_FILE, "cleaner-offset-checkpoint"
+)  # fmt: skip
+"""In the order of the offsets in `Replica`."""
 _MAX_DEPTH: Final = 2
 TASK_BYTES: Final = 128 << 20
 """The most bytes of files that share a task, because a task should not take minutes."""
@@ -77,11 +78,9 @@ class Replica:
 def find_replicas(
     directories: Sequence[Path], topics: Collection[str] | None = None
 ) -> list[Replica]:
-    """All replicas in the directories, or those of `topics`, by topic, partition and broker.
-
-    Raises `UsageError` for a directory that holds no log directory, for one broker found twice,
-    for a topic that is nowhere, and for what cannot be read.
-    """
+    """All replicas in the directories, or those of `topics`, by topic, partition and broker. Raises
+    `UsageError` for a directory that holds no log directory, for one broker found twice, for a
+    topic that is nowhere, and for what cannot be read."""
     try:
         return _find_replicas(directories, topics)
     except OSError as error:
@@ -102,7 +101,10 @@ def _find_replicas(directories: Sequence[Path], topics: Collection[str] | None) 
                     "give each broker's log directory once, all of one cluster",
                 )
             brokers[broker] = log_dir
-    checkpoints = {broker: _Checkpoints.read(log_dir) for broker, log_dir in brokers.items()}
+    checkpoints = {
+        broker: [read_offset_checkpoint(log_dir / name) for name in _CHECKPOINTS]
+        for broker, log_dir in brokers.items()
+    }
     replicas = [
         replica
         for broker, log_dir in brokers.items()
@@ -115,23 +117,6 @@ def _find_replicas(directories: Sequence[Path], topics: Collection[str] | None) 
             "check the topic's name; the directories are those with a `meta.properties`",
         )
     return sorted(replicas, key=lambda one: (one.topic, one.partition, one.broker))
-
-
-@dataclass(frozen=True, slots=True)
-class _Checkpoints:
-    """A broker's offset checkpoints."""
-
-    high_watermarks: dict[TopicPartition, int]
-    log_starts: dict[TopicPartition, int]
-    cleaned: dict[TopicPartition, int]
-
-    @classmethod
-    def read(cls, log_dir: Path) -> "_Checkpoints":
-        return cls(
-            read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE),
-            read_offset_checkpoint(log_dir / _LOG_STARTS),
-            read_offset_checkpoint(log_dir / _CLEANED),
-        )
 
 
 def _log_dirs(directory: Path) -> list[Path]:
@@ -164,20 +149,17 @@ def _node_id(log_dir: Path) -> int:
 
 
 def _replicas(
-    broker: int, log_dir: Path, checkpoints: _Checkpoints, topics: Collection[str] | None
+    broker: int,
+    log_dir: Path,
+    checkpoints: Sequence[Mapping[TopicPartition, int]],
+    topics: Collection[str] | None,
 ) -> Iterator[Replica]:
     for tp, directory in partition_directories(log_dir).items():
         if tp.topic not in topics if topics is not None else tp.topic == METADATA_TOPIC:
             continue
-        yield Replica(
-            broker,
-            tp.topic,
-            tp.partition,
-            checkpoints.log_starts.get(tp, 0),
-            checkpoints.high_watermarks.get(tp, 0),
-            checkpoints.cleaned.get(tp, 0),
-            tuple(_segments(broker, tp, directory)),
-        )
+        start, mark, cleaned = (checkpoint.get(tp, 0) for checkpoint in checkpoints)
+        segments = tuple(_segments(broker, tp, directory))
+        yield Replica(broker, *tp, start, mark, cleaned, segments)
 
 
 def _segments(broker: int, tp: TopicPartition, directory: Path) -> Iterator[SegmentPlace]:
@@ -188,7 +170,7 @@ def _segments(broker: int, tp: TopicPartition, directory: Path) -> Iterator[Segm
             size_bytes = path.stat().st_size
         except FileNotFoundError:
             continue  # Deleted by retention since it was listed.
-        yield SegmentPlace(broker, tp.topic, tp.partition, str(path), size_bytes)
+        yield SegmentPlace(broker, *tp, str(path), size_bytes)
 
 
 def tasks_for_cores(

@@ -7,10 +7,8 @@ A segment's offsets begin at the offset in its file name, and end at that of the
 each task can check by itself that batches hold all of them. If not, records are missing that no
 cleaner removed: the task fails and names them.
 
-No other attempt of the task uses the same file name. The file counts when the driver has its report
-(`jobs/export.py`); a task that fails deletes its file, one that is killed leaves it.
-
-No Spark import.
+The file's name is that of no other attempt. It counts when the driver has its report
+(`jobs/export.py`); a task that fails deletes it, one that is killed leaves it. No Spark import.
 """
 
 from collections.abc import Sequence
@@ -20,14 +18,13 @@ from typing import Final
 from uuid import uuid4
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace
 from tidelog.pipeline.logs.scan import SEGMENT_RECORD_SCHEMA, scan_records
-from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
+from tidelog.pipeline.row_groups import RowGroup, parquet_writer
+from tidelog.pipeline.spark_columns import arrow_schema
 
 COMPRESSION: Final = "snappy"
 """As Spark's own files have it."""
@@ -50,7 +47,6 @@ class Written:
     """What a file has of one partition."""
 
     file: str
-    """Its name in the directory."""
     size_bytes: int
     """Of the whole file."""
     topic: str
@@ -58,24 +54,15 @@ class Written:
     records: int
 
 
-WRITTEN_SCHEMA: Final = pa.schema(
-    [
-        ("file", pa.string()),
-        ("size_bytes", pa.int64()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("records", pa.int64()),
-    ]
+WRITTEN_SCHEMA: Final = arrow_schema(
+    "file string, size_bytes bigint, topic string, partition int, records bigint"
 )
-"""A row per `Written`."""
 
 
 def portions_of(replica: Replica, *, allow_gaps: bool = False) -> dict[SegmentPlace, Portion]:
-    """The committed offsets that each segment of a replica must hold; segments without any are
-    left out. `allow_gaps` takes what there is.
-
-    Raises `UsageError` when it has committed offsets and no segment.
-    """
+    """The committed offsets that each segment of a replica must hold; segments without any are left
+    out. `allow_gaps` takes what there is. Raises `UsageError` when it has committed offsets and no
+    segment."""
     if not (replica.segments or allow_gaps) and replica.log_start < replica.high_watermark:
         raise UsageError(
             f"broker {replica.broker} has no segment of `{replica.topic}-{replica.partition}`, "
@@ -103,21 +90,12 @@ def require_new(out: Path) -> None:
 def write_file(directory: Path, portions: Sequence[Portion]) -> list[Written]:
     """Writes the records of the portions, in their order, with the columns of
     `SEGMENT_RECORD_SCHEMA`, to a new file in the existing `directory`; to none when there are no
-    records.
-
-    Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`; then it has
-    deleted the file.
-    """
+    records. Raises `CorruptBatch`, also for offsets that are missing, `StorageError`, `OSError`;
+    then it has deleted the file."""
     path = directory / f"part-{uuid4()}.parquet"
     counts: dict[tuple[str, int], int] = {}
     try:
-        writer = pq.ParquetWriter(
-            path,
-            SEGMENT_RECORD_SCHEMA,
-            compression=COMPRESSION,
-            use_dictionary=dictionary_columns(SEGMENT_RECORD_SCHEMA),
-        )
-        with writer:
+        with parquet_writer(path, SEGMENT_RECORD_SCHEMA, COMPRESSION) as writer:
             row_group = RowGroup()
             for one in portions:
                 key = one.place.topic, one.place.partition

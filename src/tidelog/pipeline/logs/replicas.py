@@ -1,13 +1,10 @@
 """Are the replicas of a topic the same, batch by batch? A proof from the brokers' own files.
 
 Below the high watermark all in-sync replicas must hold the same batches: same offsets, leader
-epochs, sizes and bytes (followers append verbatim), each with a body that matches its CRC. Above
-it they may differ, so nothing there is compared. Each broker rolls its segments by itself, so
-batches are compared, never files.
-
-The CRC is recomputed from the bytes: a byte flipped on one disk leaves the stored CRC equal on all
-replicas. Where everything in the headers agrees the bytes are compared as well, which costs little
-and covers what the CRC does not (base offset, epoch).
+epochs, sizes and bytes (followers append verbatim), each with a body that matches its CRC. Each
+broker rolls its segments by itself, so batches are compared, never files. The CRC is recomputed: a
+byte flipped on one disk leaves the stored CRC equal on all replicas. Where all headers agree the
+bytes are compared as well, which covers what the CRC does not (base offset, epoch).
 
 What the verdict covers: the partitions found, from the highest log start of the replicas up to the
 high watermark given or, without one, the lowest that the replicas checkpointed. Compacted topics
@@ -23,25 +20,10 @@ from typing import Final
 import numpy as np
 
 from tidelog.model import TopicPartition
-from tidelog.pipeline.logs.segments import (
-    HIGH_WATERMARK_FILE,
-    ReplicaBatches,
-    partition_directories,
-    read_bytes,
-    read_offset_checkpoint,
-    read_replica,
-)
+from tidelog.pipeline.logs import segments
+from tidelog.pipeline.logs.segments import ReplicaBatches
 
 _CHUNK_BYTES: Final = 4 << 20
-
-_COMPARED: Final = (
-    ("base_offsets", "base offset"),
-    ("last_offsets", "last offset"),
-    ("leader_epochs", "leader epoch"),
-    ("sizes", "size in bytes"),
-    ("stored_crcs", "stored CRC"),
-    ("computed_crcs", "recomputed CRC"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +49,6 @@ class Comparison:
     size_bytes: int
     """Compared per replica."""
     differences: tuple[Difference, ...]
-    """The first one of each partition that has any."""
 
     @property
     def is_identical(self) -> bool:
@@ -82,15 +63,15 @@ def compare_topic(
     high_watermarks: Mapping[TopicPartition, int] | None = None,
     assignment: Mapping[TopicPartition, Iterable[int]] | None = None,
 ) -> Comparison:
-    """Compares every partition of `topic` over the log directories by node id.
-
-    Without `high_watermarks` each partition is judged up to the lowest checkpointed one; without
-    `assignment` its replicas are the nodes that have a directory for it. Raises `UsageError` for
-    a directory that is not a log directory.
-    """
+    """Compares every partition of `topic` over the log directories by node id. Without
+    `high_watermarks` each partition is judged up to the lowest checkpointed one; without
+    `assignment` its replicas are the nodes that have a directory for it. Raises `UsageError` for a
+    directory that is not a log directory."""
     found = {
         node_id: {
-            tp: path for tp, path in partition_directories(log_dir).items() if tp.topic == topic
+            tp: path
+            for tp, path in segments.partition_directories(log_dir).items()
+            if tp.topic == topic
         }
         for node_id, log_dir in log_dirs.items()
     }
@@ -104,10 +85,10 @@ def compare_topic(
         if absent:
             differences.append(Difference(tp, 0, f"node {absent[0]} has no directory for it"))
             continue
-        replicas = {node_id: read_replica(found[node_id][tp]) for node_id in holders}
+        replicas = {node_id: segments.read_replica(found[node_id][tp]) for node_id in holders}
         compared, difference = compare_replicas(tp, replicas, marks.get(tp, 0))
         batches += len(compared)
-        size_bytes += int(compared.sizes.sum())
+        size_bytes += int(compared.columns[segments.SIZE].sum())
         if difference is not None:
             differences.append(difference)
     return Comparison(len(partitions), batches, size_bytes, tuple(differences))
@@ -116,7 +97,8 @@ def compare_topic(
 def _lowest_marks(log_dirs: Mapping[int, Path]) -> dict[TopicPartition, int]:
     lowest: dict[TopicPartition, int] = {}
     for log_dir in log_dirs.values():
-        for tp, mark in read_offset_checkpoint(log_dir / HIGH_WATERMARK_FILE).items():
+        marks = segments.read_offset_checkpoint(log_dir / segments.HIGH_WATERMARK_FILE)
+        for tp, mark in marks.items():
             lowest[tp] = min(mark, lowest.get(tp, mark))
     return lowest
 
@@ -124,16 +106,14 @@ def _lowest_marks(log_dirs: Mapping[int, Path]) -> dict[TopicPartition, int]:
 def compare_replicas(
     tp: TopicPartition, replicas: Mapping[int, ReplicaBatches], high_watermark: int
 ) -> tuple[ReplicaBatches, Difference | None]:
-    """What was compared, as the first replica has it, and the first difference.
-
-    `replicas` are by node id and at least one.
-    """
+    """What was compared, as the first replica has it, and the first difference. `replicas` are by
+    node id and at least one."""
     for node_id, replica in replicas.items():
         if replica.end_offset < high_watermark:
             what = f"node {node_id} ends there, below the high watermark {high_watermark}"
             return replica.rows(0, 0), Difference(tp, replica.end_offset, what)
-    starts = [int(r.base_offsets[0]) for r in replicas.values() if len(r)]
-    log_start = max(starts, default=0)
+    bases = [replica.columns[segments.BASE_OFFSET] for replica in replicas.values()]
+    log_start = max((int(column[0]) for column in bases if len(column)), default=0)
     bounded = {
         node_id: _between(replica, log_start, high_watermark)
         for node_id, replica in replicas.items()
@@ -147,21 +127,19 @@ def compare_replicas(
 
 def _between(replica: ReplicaBatches, log_start: int, high_watermark: int) -> ReplicaBatches:
     """The batches that end at or above the log start and below the high watermark."""
-    first = int(np.searchsorted(replica.last_offsets, log_start, side="left"))
-    end = int(np.searchsorted(replica.last_offsets, high_watermark, side="left"))
-    return replica.rows(first, max(first, end))
+    edges = np.searchsorted(replica.columns[segments.LAST_OFFSET], [log_start, high_watermark])
+    return replica.rows(int(edges[0]), int(edges.max()))
 
 
 def _bad_checksum(tp: TopicPartition, node_id: int, replica: ReplicaBatches) -> Difference | None:
-    wrong = np.flatnonzero(replica.stored_crcs != replica.computed_crcs)
+    stored = replica.columns[segments.STORED_CRC]
+    computed = replica.columns[segments.COMPUTED_CRC]
+    wrong = np.flatnonzero(stored != computed)
     if not wrong.size:
         return None
     row = int(wrong[0])
-    what = (
-        f"node {node_id} stores CRC {int(replica.stored_crcs[row]):08x} but its bytes have "
-        f"{int(replica.computed_crcs[row]):08x}"
-    )
-    return Difference(tp, int(replica.base_offsets[row]), what)
+    what = f"node {node_id} stores CRC {stored[row]:08x} but its bytes have {computed[row]:08x}"
+    return Difference(tp, int(replica.columns[segments.BASE_OFFSET][row]), what)
 
 
 def _first_difference(
@@ -170,8 +148,8 @@ def _first_difference(
     """The first batch in which two replicas differ, headers first and then bytes."""
     common = min(len(one), len(other))
     found: list[tuple[int, str]] = []
-    for name, label in _COMPARED:
-        mine, yours = getattr(one, name)[:common], getattr(other, name)[:common]
+    for label in one.columns:
+        mine, yours = one.columns[label][:common], other.columns[label][:common]
         rows = np.flatnonzero(mine != yours)
         if rows.size:
             row = int(rows[0])
@@ -188,22 +166,20 @@ def _first_difference(
         return None
     row, what = min(found, key=lambda each: each[0])
     longest = one if len(one) >= len(other) else other
-    return Difference(tp, int(longest.base_offsets[row]), what)
+    return Difference(tp, int(longest.columns[segments.BASE_OFFSET][row]), what)
 
 
 def _first_byte_difference(one: ReplicaBatches, other: ReplicaBatches) -> int | None:
     """The row of the first batch whose bytes differ; all sizes are equal."""
     position = 0
-    chunks = zip_longest(
-        read_bytes(one.spans, _CHUNK_BYTES), read_bytes(other.spans, _CHUNK_BYTES), fillvalue=b""
-    )
-    for mine, yours in chunks:
+    both = (segments.read_bytes(each.spans, _CHUNK_BYTES) for each in (one, other))
+    for mine, yours in zip_longest(*both, fillvalue=b""):
         if mine != yours:
             common = min(len(mine), len(yours))
             pair = [np.frombuffer(side[:common], dtype=np.uint8) for side in (mine, yours)]
             unequal = np.flatnonzero(pair[0] != pair[1])
             position += int(unequal[0]) if unequal.size else common
-            ends = np.cumsum(one.sizes)
+            ends = np.cumsum(one.columns[segments.SIZE])
             return int(np.searchsorted(ends, position, side="right"))
         position += len(mine)
     return None

@@ -14,78 +14,39 @@ Only the wanted columns are computed; the CRC costs most. No Spark import here.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tidelog.errors import CorruptBatch, StorageError
-from tidelog.pipeline.batches import BatchTable, check_crcs, computed_crcs
-from tidelog.pipeline.decode import RECORD_SCHEMA, decode_table
+from tidelog.pipeline.batches import HEADER_FIELDS, BatchTable, check_crcs, computed_crcs
+from tidelog.pipeline.decode import decode_table
 from tidelog.pipeline.logs.index_check import SegmentIndexes
 from tidelog.pipeline.logs.layout import SegmentPlace
 from tidelog.pipeline.logs.segments import Span, segment_windows
+from tidelog.pipeline.spark_columns import BATCH_TYPES, PLACE_TYPES, RECORD_TYPES, arrow_schema
 from tidelog.pipeline.varints import Int64s
 
-PLACE_SCHEMA: Final = pa.schema(
-    [
-        ("broker", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("segment", pa.string()),
-    ]
-)
-"""Where a row comes from; `segment` is the file's path."""
-
-BATCH_SCHEMA: Final = pa.schema(
-    [
-        *PLACE_SCHEMA,
-        ("position", pa.int64()),
-        ("size", pa.int32()),
-        ("base_offset", pa.int64()),
-        ("last_offset", pa.int64()),
-        ("leader_epoch", pa.int32()),
-        ("magic", pa.int32()),
-        ("crc", pa.int64()),
-        ("computed_crc", pa.int64()),
-        ("attributes", pa.int32()),
-        ("base_timestamp_ms", pa.int64()),
-        ("max_timestamp_ms", pa.int64()),
-        ("producer_id", pa.int64()),
-        ("producer_epoch", pa.int32()),
-        ("base_sequence", pa.int32()),
-        ("records", pa.int32()),
-        ("index_fault", pa.string()),
-        ("trailing_bytes", pa.int64()),
-    ]
-)
-SEGMENT_RECORD_SCHEMA: Final = pa.schema([*PLACE_SCHEMA, *RECORD_SCHEMA])
+BATCH_SCHEMA: Final = arrow_schema(BATCH_TYPES)
+SEGMENT_RECORD_SCHEMA: Final = arrow_schema(PLACE_TYPES | RECORD_TYPES)
 
 _MAX_OFFSET: Final = 2**63 - 1
-_FIELD_OF: Final = {
-    "base_offset": "base_offset",
-    "leader_epoch": "leader_epoch",
-    "magic": "magic",
-    "crc": "crc",
-    "attributes": "attributes",
+_FIELD_OF: Final = {name: name for name in HEADER_FIELDS.names or ()} | {
     "base_timestamp_ms": "base_timestamp",
     "max_timestamp_ms": "max_timestamp",
-    "producer_id": "producer_id",
-    "producer_epoch": "producer_epoch",
-    "base_sequence": "base_sequence",
     "records": "record_count",
 }
+"""The columns that are fields of the batch header as they are."""
 
 
 def scan_batches(
     place: SegmentPlace, columns: Sequence[str], sample: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a segment with the chosen columns of `BATCH_SCHEMA`.
-
-    With `sample` k only one batch in k, the same ones on every replica, gets a `computed_crc`; it
-    is null on the others. A file that retention deleted meanwhile has no rows.
-    """
+    """The batches of a segment with the chosen columns of `BATCH_SCHEMA`. With `sample` k only one
+    batch in k, the same ones on every replica, gets a `computed_crc`; it is null on the others. A
+    file that retention deleted meanwhile has no rows."""
     schema = pa.schema([BATCH_SCHEMA.field(name) for name in columns])
     path = Path(place.path)
     indexes = SegmentIndexes.read(path) if "index_fault" in columns else None
@@ -103,16 +64,14 @@ def scan_records(
     on_batches: Callable[[BatchTable], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of a segment from `start_offset` up to `end_offset` exclusive, with the chosen
-    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` gets all batches, before their records.
-
-    Raises `CorruptBatch`, which names the file; also for bytes that are not a batch in any file but
-    the replica's last.
-    """
+    columns of `SEGMENT_RECORD_SCHEMA`. `on_batches` gets all batches, before their records. Raises
+    `CorruptBatch`, which names the file; also for bytes that are not a batch in any file but the
+    replica's last."""
     schema = pa.schema([SEGMENT_RECORD_SCHEMA.field(name) for name in columns])
-    own = [name for name in columns if name in RECORD_SCHEMA.names]
+    own = [name for name in columns if name in RECORD_TYPES]
     position = 0
     for table, span in _existing(place):
-        position = span.position + span.size_bytes
+        position = span.end
         try:
             check_crcs(table)
             on_batches(table)
@@ -186,20 +145,19 @@ class _Window:
     sample: int
 
     def column(self, name: str) -> pa.Array:
-        made: dict[str, Callable[[], pa.Array]] = {
-            "position": lambda: pa.array(self.table.positions + self.span.position),
-            "size": lambda: pa.array(self.table.sizes.astype(np.int32)),
-            "last_offset": lambda: pa.array(self.table.last_offsets),
-            "computed_crc": self._computed_crcs,
+        if name in PLACE_TYPES:
+            return place_column(self.place, name, len(self.table))
+        if name == "computed_crc":
+            return self._computed_crcs()
+        made: dict[str, Callable[[], Any]] = {
+            "position": lambda: self.table.positions + self.span.position,
+            "size": lambda: self.table.sizes,
+            "last_offset": lambda: self.table.last_offsets,
             "index_fault": self._index_faults,
             "trailing_bytes": self._trailing_bytes,
         }
-        if name in made:
-            return made[name]()
-        if name in _FIELD_OF:
-            values = self.table.field(_FIELD_OF[name])
-            return pa.array(values).cast(BATCH_SCHEMA.field(name).type)
-        return place_column(self.place, name, len(self.table))
+        values = made[name]() if name in made else self.table.field(_FIELD_OF[name])
+        return pa.array(values, BATCH_SCHEMA.field(name).type)
 
     def _computed_crcs(self) -> pa.Array:
         sampled = is_sampled(self.table.base_offsets, self.sample)
@@ -207,18 +165,13 @@ class _Window:
         values[sampled] = computed_crcs(self.table.select(sampled))
         return pa.array(values, mask=~sampled)
 
-    def _index_faults(self) -> pa.Array:
+    def _index_faults(self) -> list[str | None]:
         assert self.indexes is not None, "the column was asked for"
-        faults = self.indexes.faults(self.table, self.span.position, self.is_last)
-        return pa.array(faults, pa.string())
+        return self.indexes.faults(self.table, self.span.position, self.is_last)
 
-    def _trailing_bytes(self) -> pa.Array:
-        trailing: list[int | None] = [None] * len(self.table)
-        if self.is_last:
-            trailing[-1] = trailing_bytes(
-                Path(self.place.path), self.span.position + self.span.size_bytes
-            )
-        return pa.array(trailing, pa.int64())
+    def _trailing_bytes(self) -> list[int | None]:
+        last = trailing_bytes(Path(self.place.path), self.span.end) if self.is_last else None
+        return [*[None] * (len(self.table) - 1), last]
 
 
 def trailing_bytes(path: Path, position: int) -> int | None:
@@ -234,6 +187,6 @@ def trailing_bytes(path: Path, position: int) -> int | None:
 
 
 def place_column(place: SegmentPlace, name: str, length: int) -> pa.Array:
-    """A column of `PLACE_SCHEMA` for `length` rows of one file."""
+    """A column of `PLACE_TYPES` for `length` rows of one file."""
     value = place.path if name == "segment" else getattr(place, name)
-    return pa.repeat(pa.scalar(value, PLACE_SCHEMA.field(name).type), length)
+    return pa.repeat(pa.scalar(value, BATCH_SCHEMA.field(name).type), length)

@@ -25,9 +25,7 @@ class SegmentFilters:
     """All offered filters together."""
 
     topics: frozenset[str] | None = None
-    """`None` for all."""
     numbers: dict[str, Numbers] = field(default_factory=dict)
-    """By column."""
 
     def take(self, offered: Iterable[Any]) -> list[Any]:
         """Uses filters to leave out files; returns all of them, because Spark must evaluate them

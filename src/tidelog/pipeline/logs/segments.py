@@ -10,7 +10,7 @@ Source: Kafka's log directory layout; `replication-offset-checkpoint` is a versi
 line, then `topic partition offset` lines.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,44 +36,49 @@ class Span:
     position: int
     size_bytes: int
 
+    @property
+    def end(self) -> int:
+        """The position behind them."""
+        return self.position + self.size_bytes
+
+
+BASE_OFFSET: Final = "base offset"
+LAST_OFFSET: Final = "last offset"
+SIZE: Final = "size in bytes"
+STORED_CRC: Final = "stored CRC"
+COMPUTED_CRC: Final = "recomputed CRC"
+_COLUMNS: Final[Mapping[str, Callable[[BatchTable], Int64s]]] = {
+    BASE_OFFSET: lambda table: table.base_offsets,
+    LAST_OFFSET: lambda table: table.last_offsets,
+    "leader epoch": lambda table: table.field("leader_epoch"),
+    SIZE: lambda table: table.sizes,
+    STORED_CRC: lambda table: table.field("crc"),
+    COMPUTED_CRC: computed_crcs,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaBatches:
     """Every whole batch of one replica, a row each, and where their bytes are."""
 
-    base_offsets: Int64s
-    last_offsets: Int64s
-    """Inclusive."""
-    leader_epochs: Int64s
-    sizes: Int64s
-    """Bytes, header included."""
-    stored_crcs: Int64s
-    computed_crcs: Int64s
-    """CRC-32C of the bytes as they are now."""
+    columns: Mapping[str, Int64s]
+    """By what they hold, in words. Last offsets are inclusive, sizes include the header; the
+    recomputed CRC-32C is that of the bytes as they are now."""
     spans: tuple[Span, ...]
     """The same batches as file ranges, in order."""
 
     def __len__(self) -> int:
-        return len(self.base_offsets)
+        return len(self.columns[BASE_OFFSET])
 
     @property
     def end_offset(self) -> int:
         """The offset after the last batch; 0 when there is none."""
-        return int(self.last_offsets[-1]) + 1 if len(self) else 0
+        return int(self.columns[LAST_OFFSET][-1]) + 1 if len(self) else 0
 
     def rows(self, first: int, end: int) -> "ReplicaBatches":
-        """The batches from row `first` up to `end` exclusive."""
-        edges = np.concatenate(([0], np.cumsum(self.sizes)))
-        kept = slice(first, end)
-        return ReplicaBatches(
-            self.base_offsets[kept],
-            self.last_offsets[kept],
-            self.leader_epochs[kept],
-            self.sizes[kept],
-            self.stored_crcs[kept],
-            self.computed_crcs[kept],
-            tuple(_cut(self.spans, int(edges[first]), int(edges[end]))),
-        )
+        edges = np.concatenate(([0], np.cumsum(self.columns[SIZE])))
+        kept = {name: values[first:end] for name, values in self.columns.items()}
+        return ReplicaBatches(kept, tuple(_cut(self.spans, int(edges[first]), int(edges[end]))))
 
 
 def _cut(spans: tuple[Span, ...], start: int, end: int) -> Iterator[Span]:
@@ -88,10 +93,8 @@ def _cut(spans: tuple[Span, ...], start: int, end: int) -> Iterator[Span]:
 
 
 def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
-    """The partitions in a log directory; those being deleted are left out.
-
-    Raises `UsageError` when there is no such directory.
-    """
+    """The partitions in a log directory; those being deleted are left out. Raises `UsageError` when
+    there is no such directory."""
     if not log_dir.is_dir():
         raise UsageError(f"`{log_dir}` is not a log directory", "give a broker's `log.dirs`")
     found = {}
@@ -104,13 +107,9 @@ def partition_directories(log_dir: Path) -> dict[TopicPartition, Path]:
 
 def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
     """An offset per partition, as the broker last wrote them; empty when it never did (Kafka
-    creates some of these files before it has an entry).
-
-    Raises `UsageError` for a file in another format.
-    """
-    if not path.is_file():
-        return {}
-    lines = path.read_text().splitlines()
+    creates some of these files before it has an entry). Raises `UsageError` for a file in another
+    format."""
+    lines = path.read_text().splitlines() if path.is_file() else []
     if not lines:
         return {}
     try:
@@ -129,22 +128,14 @@ def read_offset_checkpoint(path: Path) -> dict[TopicPartition, int]:
 def read_replica(directory: Path) -> ReplicaBatches:
     """Every whole batch of the partition in `directory`."""
     spans = []
-    columns: list[list[Int64s]] = [[np.empty(0, dtype=np.int64)] for _ in range(6)]
+    parts: dict[str, list[Int64s]] = {name: [np.empty(0, dtype=np.int64)] for name in _COLUMNS}
     for path in sorted(directory.glob("*.log")):
         for table, span in segment_windows(path):
             spans.append(span)
-            values = (
-                table.base_offsets,
-                table.last_offsets,
-                table.field("leader_epoch"),
-                table.sizes,
-                table.field("crc"),
-                computed_crcs(table),
-            )
-            for column, value in zip(columns, values, strict=True):
-                column.append(value)
-    bases, lasts, epochs, sizes, stored, computed = (np.concatenate(column) for column in columns)
-    return ReplicaBatches(bases, lasts, epochs, sizes, stored, computed, tuple(spans))
+            for name, column in _COLUMNS.items():
+                parts[name].append(column(table))
+    columns = {name: np.concatenate(some) for name, some in parts.items()}
+    return ReplicaBatches(columns, tuple(spans))
 
 
 def segment_windows(path: Path) -> Iterator[tuple[BatchTable, Span]]:

@@ -28,7 +28,6 @@ repetition. So a repeated task is refused if its number of rows differs from its
 
 Readers of committed records see a batch's tasks appear one by one, each as a whole. Left out: one
 transaction over all tasks of a batch, which one producer cannot do.
-
 Source: KIP-98 (transactions), KIP-447.
 """
 
@@ -40,14 +39,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import pyarrow as pa
-from confluent_kafka import (
-    Consumer,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from tidelog.client.blocking import Connection
@@ -55,14 +47,8 @@ from tidelog.client.core.errors import Unreachable
 from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import CLIENT_ID
 from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.sink import writer
 from tidelog.pipeline.sink.options import AT_LEAST_ONCE, GUARANTEE, SinkOptions
-from tidelog.pipeline.sink.writer import (
-    NO_PARTITION,
-    check_topic,
-    make_producer,
-    send_rows,
-    write_failed,
-)
 from tidelog.wire.api import ApiKey
 
 T = TypeVar("T")
@@ -79,20 +65,13 @@ COMMITS_CONFIG: Final = {
 _TIMEOUT_S: Final = 60.0
 _BACKOFF_S: Final = 0.1
 _NOTES_AT_ONCE: Final = 10_000
-_PASSING: Final = frozenset(
-    {
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        # The client's own codes for a partition without a leader in its metadata.
-        KafkaError._NOENT,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._UNKNOWN_TOPIC,
-    }
-)
+_PASSING: Final = frozenset((
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH,
+    # The client's own codes for a partition without a leader in its metadata.
+    KafkaError._NOENT, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC,
+))  # fmt: skip
 """Errors of a topic that was just created, or whose leader has just changed."""
 
 
@@ -119,7 +98,6 @@ class Task:
 
     @property
     def notes_partition(self) -> int:
-        """Where its notes are."""
         return self.number % COMMITS_PARTITIONS
 
 
@@ -131,20 +109,16 @@ class Note:
     rows: int
 
     def encoded(self) -> bytes:
-        """The value of the record."""
         return json.dumps({"batch": self.batch_id, "rows": self.rows}).encode()
 
 
 def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Task) -> int:
     """Writes a task's rows in one transaction, unless that was done before; returns how many rows
-    the task has.
-
-    Raises `WriteFailed`, `UsageError`, `ClusterUnavailable`.
-    """
+    the task has. Raises `WriteFailed`, `UsageError`, `ClusterUnavailable`."""
     check_transactions(options)
-    producer = make_producer(options, task.transactional_id)
+    producer = writer.make_producer(options, task.transactional_id)
     if options.topic is not None:
-        check_topic(producer, options.topic)
+        writer.check_topic(producer, options.topic)
     _run_step(task, lambda: producer.init_transactions(_TIMEOUT_S))
     note = read_note(options, task)
     if note is not None and is_noted(note, task):
@@ -152,7 +126,7 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
         return note.rows
     _run_step(task, producer.begin_transaction)
     try:
-        delivery = send_rows(producer, batches, options)
+        delivery = writer.send_rows(producer, batches, options)
         producer.produce(
             COMMITS_TOPIC,
             Note(task.batch_id, delivery.rows).encoded(),
@@ -162,7 +136,9 @@ def write_once(batches: Iterable[pa.RecordBatch], options: SinkOptions, task: Ta
         producer.flush()
         delivery.check()
     except BaseException:
-        _abort(producer)
+        # If that fails too, the next attempt's fencing aborts it.
+        with suppress(KafkaException):
+            producer.abort_transaction(_TIMEOUT_S)
         raise
     _run_step(task, lambda: producer.commit_transaction(_TIMEOUT_S))
     return delivery.rows
@@ -192,11 +168,9 @@ def check_repeated(note: Note, task: Task, rows: int) -> None:
 
 
 def check_transactions(options: SinkOptions) -> None:
-    """Raises `UsageError` when the brokers have no transactions, `ClusterUnavailable`.
-
-    It asks over a plain connection. With a configured `security.protocol` it does not ask: then the
-    write itself fails.
-    """
+    """Raises `UsageError` when the brokers have no transactions, `ClusterUnavailable`. It asks over
+    a plain connection. With a configured `security.protocol` it does not ask: then the write itself
+    fails."""
     if "security.protocol" in options.client:
         return
     refusals = []
@@ -217,37 +191,27 @@ def check_transactions(options: SinkOptions) -> None:
 
 def read_note(options: SinkOptions, task: Task) -> Note | None:
     """The task's last note; `None` when it has never noted anything. Makes the topic if need be.
-
-    Raises `WriteFailed`.
-    """
+    Raises `WriteFailed`."""
     place = TopicPartition(COMMITS_TOPIC, task.notes_partition)
     # A metadata request must not create the topic with the broker's defaults, which delete notes.
     admin = AdminClient({**options.client, "log_level": 2, "allow.auto.create.topics": False})
     end = _run_step(task, lambda: _end_of_notes(admin, place))
     if end == 0:
         return None
-    consumer = Consumer(
-        {
-            **options.client,
-            "group.id": "tidelog-sink",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-            "log_level": 2,
-        }
-    )
-    try:
+    ours = {
+        "group.id": "tidelog-sink",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+        "log_level": 2,
+    }
+    with closing(Consumer({**options.client, **ours})) as consumer:
         consumer.assign([TopicPartition(COMMITS_TOPIC, task.notes_partition, 0)])
-        last = None
-        for key, value in _run_step(task, lambda: list(_notes_until(consumer, end))):
-            if key == task.key:
-                last = value
-    finally:
-        consumer.close()
-    if last is None:
+        notes = dict(_run_step(task, lambda: list(_notes_until(consumer, end))))
+    if task.key not in notes:
         return None
-    found = json.loads(last)
+    found = json.loads(notes[task.key])
     return Note(int(found["batch"]), int(found["rows"]))
 
 
@@ -295,15 +259,11 @@ def _notes_until(consumer: Consumer, end: int) -> Iterator[tuple[bytes, bytes]]:
                 return
 
 
-def _abort(producer: Producer) -> None:
-    """Aborts the transaction if it can; otherwise the next attempt's fencing aborts it."""
-    with suppress(KafkaException):
-        producer.abort_transaction(_TIMEOUT_S)
-
-
 def _run_step(task: Task, step: Callable[[], T]) -> T:
     """Runs a step of the transaction; raises the client's errors as `WriteFailed`."""
     try:
         return step()
     except KafkaException as error:
-        raise write_failed(task.transactional_id, NO_PARTITION, error.args[0]) from None
+        raise writer.write_failed(
+            task.transactional_id, writer.NO_PARTITION, error.args[0]
+        ) from None

@@ -1,15 +1,12 @@
 """The options of the topic sink: the official Kafka connector's, and the delivery guarantee.
 
 `kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own. The user
-cannot set those on which the guarantee rests.
-
-Guarantees:
+cannot set those on which the guarantee rests:
 
 - `at-least-once`: every record is acknowledged by all in-sync replicas before the task is done.
   A task that is tried again, or a batch that is repeated, writes again.
 - `exactly-once`: a task's records are one transaction (see `commits.py`). A stream names itself
-  by its query's id; a batch write needs a name of its own, `writeId`, by which a repetition is
-  recognised.
+  by its query's id; a batch write needs a `writeId`, by which a repetition is recognised.
 """
 
 from collections.abc import Mapping
@@ -18,7 +15,8 @@ from typing import Final
 
 from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
-from tidelog.pipeline.topics.options import BOOTSTRAP_SERVERS, parse_bootstrap
+from tidelog.pipeline.topics.option_names import Option, one_of
+from tidelog.pipeline.topics.options import parse_bootstrap
 
 TOPIC: Final = "topic"
 GUARANTEE: Final = "deliveryGuarantee"
@@ -48,10 +46,7 @@ class SinkOptions:
 
 def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Reads the options of `df.write` or `df.writeStream`; names are compared without regard to
-    case, and those of the client are all in lower case.
-
-    Raises `UsageError`.
-    """
+    case, and those of the client are all in lower case. Raises `UsageError`."""
     given: dict[str, str] = {}
     client: dict[str, str] = {}
     known = {name.lower(): name for name in (TOPIC, GUARANTEE, WRITE_ID)}
@@ -66,7 +61,8 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
                 f"the options are `kafka.*`, {', '.join(f'`{one}`' for one in known.values())}",
             )
     bootstrap = _bootstrap(client)
-    exactly_once = _exactly_once(given.get(GUARANTEE, AT_LEAST_ONCE))
+    guarantee = one_of(given, GUARANTEE, (AT_LEAST_ONCE, EXACTLY_ONCE), AT_LEAST_ONCE)
+    exactly_once = guarantee == EXACTLY_ONCE
     write_id = given.get(WRITE_ID)
     if exactly_once and not streaming and not write_id:
         raise UsageError(
@@ -77,21 +73,15 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         raise UsageError(
             f"`{WRITE_ID}` is for batch writes with `{GUARANTEE}` `{EXACTLY_ONCE}`", "leave it out"
         )
-    return SinkOptions(
-        bootstrap=bootstrap,
-        topic=given.get(TOPIC) or None,
-        exactly_once=exactly_once,
-        write_id=write_id,
-        client=client,
-    )
+    return SinkOptions(bootstrap, given.get(TOPIC) or None, exactly_once, write_id, client)
 
 
 def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
-    text = client.get(BOOTSTRAP_SERVERS.removeprefix(_CLIENT_PREFIX), "").strip()
+    text = client.get(Option.BOOTSTRAP_SERVERS.removeprefix(_CLIENT_PREFIX), "").strip()
     if not text:
         raise UsageError(
-            f"the option `{BOOTSTRAP_SERVERS}` is missing",
-            f'add `.option("{BOOTSTRAP_SERVERS}", …)` to the writer',
+            f"the option `{Option.BOOTSTRAP_SERVERS}` is missing",
+            f'add `.option("{Option.BOOTSTRAP_SERVERS}", …)` to the writer',
         )
     for name in _RESERVED:
         if name in client:
@@ -100,11 +90,3 @@ def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:
                 f"leave it out; `{GUARANTEE}` sets the delivery guarantee",
             )
     return parse_bootstrap(text)
-
-
-def _exactly_once(text: str) -> bool:
-    if text.lower() not in (AT_LEAST_ONCE, EXACTLY_ONCE):
-        raise UsageError(
-            f"`{GUARANTEE}` is `{text}`", f"give `{AT_LEAST_ONCE}` or `{EXACTLY_ONCE}`"
-        )
-    return text.lower() == EXACTLY_ONCE

@@ -6,16 +6,13 @@ overrides. Other columns are ignored, so that a frame from a source can be writt
 without a partition are placed by the hash of their key, the same one as Java's.
 
 The first refused record ends the task, by a `WriteFailed` that names its topic and partition. A
-task reports its rows only after every record is acknowledged.
-
-Exactly-once puts a task's records and a note of them into one transaction; see `commits.py`.
-
-No Spark import here; `pyspark_tidelog.writer` is the thin shell around it.
+task reports its rows only after every record is acknowledged. Exactly-once puts a task's records
+and a note of them into one transaction (`commits.py`). No Spark import here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -40,27 +37,12 @@ _FULL_WAIT_S: Final = 0.1
 _TRANSACTION_TIMEOUT_MS: Final = 300_000
 
 
-class RecordProducer(Protocol):
-    """What is needed of a producer to write records."""
-
-    def produce(self, topic: str, **record: Any) -> None:
-        """Takes a record; raises `BufferError` when it has no room, `KafkaException`."""
-
-    def poll(self, timeout: float) -> int:
-        """Serves acknowledgements."""
-
-    def flush(self, timeout: float = ...) -> int:
-        """Waits for all acknowledgements; how many records are left without."""
-
-
 @dataclass(slots=True)
 class Delivery:
     """What became of the records of a task."""
 
     rows: int = 0
-    """How many were handed to the producer."""
     failure: WriteFailed | None = None
-    """The first that was refused."""
 
     def on_delivery(self, error: KafkaError | None, message: Any) -> None:
         """librdkafka's report of one record."""
@@ -92,10 +74,8 @@ def check_columns(types: Mapping[str, str], options: SinkOptions) -> None:
 
 
 def write_rows(batches: Iterable[pa.RecordBatch], options: SinkOptions) -> int:
-    """Writes a task's rows at least once; returns how many once all are acknowledged.
-
-    Raises `WriteFailed`, `UsageError`.
-    """
+    """Writes a task's rows at least once; returns how many once all are acknowledged. Raises
+    `WriteFailed`, `UsageError`."""
     producer = make_producer(options)
     if options.topic is not None:
         check_topic(producer, options.topic)
@@ -144,13 +124,10 @@ def check_topic(producer: Producer, topic: str, timeout_s: float = 30.0) -> None
 
 
 def send_rows(
-    producer: RecordProducer, batches: Iterable[pa.RecordBatch], options: SinkOptions
+    producer: Producer, batches: Iterable[pa.RecordBatch], options: SinkOptions
 ) -> Delivery:
-    """Hands all rows to the producer; acknowledgements may be outstanding.
-
-    Raises `WriteFailed` for the first record known to be refused, `UsageError` for a row without
-    a topic.
-    """
+    """Hands all rows to the producer; acknowledgements may be outstanding. Raises `WriteFailed` for
+    the first record known to be refused, `UsageError` for a row without a topic."""
     delivery = Delivery()
     for batch in batches:
         for topic, record in _records(batch, options.topic):
@@ -167,7 +144,7 @@ def send_rows(
     return delivery
 
 
-def _send(producer: RecordProducer, topic: str, record: dict[str, Any], delivery: Delivery) -> None:
+def _send(producer: Producer, topic: str, record: dict[str, Any], delivery: Delivery) -> None:
     while True:
         try:
             producer.produce(topic, on_delivery=delivery.on_delivery, **record)
@@ -184,17 +161,12 @@ def _records(
     batch: pa.RecordBatch, topic: str | None
 ) -> Iterator[tuple[str | None, dict[str, Any]]]:
     """The rows as topic and arguments of `produce`."""
-    rows = len(batch)
-
-    def column(name: str) -> list[Any]:
-        if name not in batch.schema.names:
-            return [None] * rows
-        values: list[Any] = batch.column(name).to_pylist()
-        return values
-
-    topics = [topic] * rows if topic is not None else column("topic")
-    columns = (topics, *map(column, ("key", "value", "partition", "headers")))
-    for to, key, value, partition, headers in zip(*columns, strict=True):
+    columns: dict[str, list[Any]] = {name: [None] * len(batch) for name in COLUMNS}
+    columns |= {n: batch.column(n).to_pylist() for n in COLUMNS if n in batch.schema.names}
+    if topic is not None:
+        columns["topic"] = [topic] * len(batch)
+    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    for to, partition, key, value, headers in rows:
         record = {"key": key, "value": value}
         if partition is not None:
             record["partition"] = partition
@@ -207,8 +179,10 @@ _HINTS: Final[Mapping[int, str]] = {
     KafkaError.MSG_SIZE_TOO_LARGE: "raise `kafka.message.max.bytes` here and `max.message.bytes` "
     "of the topic, or write smaller values",
     KafkaError._UNKNOWN_PARTITION: "look at the column `partition`: the topic has fewer",
-    KafkaError._UNKNOWN_TOPIC: "create the topic, or look at the column `topic`",
-    KafkaError.UNKNOWN_TOPIC_OR_PART: "create the topic, or look at the column `topic`",
+    **dict.fromkeys(
+        (KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART),
+        "create the topic, or look at the column `topic`",
+    ),
     KafkaError._MSG_TIMED_OUT: "look whether the partition has a leader and enough in-sync "
     "replicas: `tidelog topics describe`",
     KafkaError.NOT_ENOUGH_REPLICAS: "bring back replicas: `tidelog topics describe` shows the ISR",

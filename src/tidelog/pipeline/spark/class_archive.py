@@ -34,7 +34,6 @@ SWITCH: Final = "TIDELOG_CLASS_ARCHIVE"
 OFF: Final = "off"
 USE: Final = "use"
 ARCHIVES: Final = "spark-classes"
-"""The directory of the archives in the user's cache."""
 _AOT_SINCE: Final = 24
 _KEPT: Final = 3
 """Files that stay in the cache, each some 160 MB: those last written."""
@@ -68,7 +67,6 @@ class ClassArchive:
     is_aot: bool
     """The kind of Java 24 and newer."""
     mv: str
-    """The program that renames."""
 
     def shell_lines(self, java: Java, redirection: str) -> str:
         """Lines for a script that is about to run Java with its arguments, and knows by

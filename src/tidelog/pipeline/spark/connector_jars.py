@@ -4,7 +4,6 @@ pyspark comes without them. Maven fetches the four that it lacks into the user's
 for the installed Spark's version. A file beside them records their checksums (`SHA256SUMS`), which
 are compared at every use. A session takes the jars by path (`connector_conf`), so it asks no
 repository when it starts.
-
 Left out: anything that resolves dependencies. Spark's pom names repositories that not every
 network reaches, and all else that the connector needs is in pyspark.
 """
@@ -70,9 +69,7 @@ def fetch_jars(
     spark_version: str, environ: Mapping[str, str], run: Run | None = None
 ) -> list[Path]:
     """The jars for a Spark version, from the cache or through Maven, and their sums recorded.
-
-    Raises `UsageError` where there is no Maven, and for what Maven cannot fetch.
-    """
+    Raises `UsageError` where there is no Maven, and for what Maven cannot fetch."""
     place = jars_directory(spark_version, environ)
     if (place / SUMS).is_file():
         return checked_jars(place)

@@ -55,7 +55,6 @@ class Finding:
 
 
 def examine(environ: Mapping[str, str]) -> list[Finding]:
-    """Everything that matters, judged."""
     return [
         _python(),
         *(_package(name, least, below) for name, least, below in _REQUIRED),
@@ -66,7 +65,6 @@ def examine(environ: Mapping[str, str]) -> list[Finding]:
 
 
 def is_healthy(findings: list[Finding]) -> bool:
-    """Whether Spark will run."""
     return all(finding.verdict != BAD for finding in findings)
 
 
@@ -103,7 +101,6 @@ def _java(environ: Mapping[str, str]) -> Finding:
 
 
 def _archive(environ: Mapping[str, str]) -> Finding:
-    """Spark's classes, by which a session starts in half the time."""
     name = "class archive"
     if environ.get(SWITCH, "").lower() == OFF:
         return Finding(name, f"off by {SWITCH}", ABSENT, f"unset {SWITCH}")
@@ -134,7 +131,6 @@ def _connector(environ: Mapping[str, str]) -> Finding:
 
 
 def describe(findings: list[Finding]) -> Iterator[tuple[str, str, str, str]]:
-    """Rows for a table."""
     for finding in findings:
         yield finding.name, finding.found or "-", finding.verdict, finding.fix
 

@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ class Gateway:
         # The directory of the file with port and secret; deleted once that was read.
         self._place = Path(tempfile.mkdtemp(prefix="tidelog-gateway-"))
         self._connection_file = self._place / "connection"
+        file = str(self._connection_file)
         command = [str(spark_home(environ) / "bin" / "spark-submit")]
         for name, value in conf.items():
             command += ["--conf", f"{name}={value}"]
@@ -47,19 +49,14 @@ class Gateway:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
-            env={
-                **environ,
-                "SPARK_CONNECT_MODE": "0",
-                _CONNECTION_FILE: str(self._connection_file),
-            },
-            preexec_fn=_ignore_interrupts,
+            env={**environ, "SPARK_CONNECT_MODE": "0", _CONNECTION_FILE: file},
+            # Python handles Ctrl-C.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
         )
 
     def variables(self) -> dict[str, str]:
-        """The variables by which pyspark finds the process; waits until it can be reached.
-
-        Raises `NoGateway`.
-        """
+        """The variables by which pyspark finds the process; waits until it can be reached. Raises
+        `NoGateway`."""
         try:
             while not self._connection_file.is_file():
                 if self.process.poll() is not None:
@@ -83,8 +80,3 @@ class Gateway:
 def is_given(environ: Mapping[str, str]) -> bool:
     """Whether another process, such as `spark-submit`, started Java for this Python."""
     return "PYSPARK_GATEWAY_PORT" in environ
-
-
-def _ignore_interrupts() -> None:
-    # Python handles Ctrl-C.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

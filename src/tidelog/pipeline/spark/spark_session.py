@@ -2,19 +2,22 @@
 
 Quiet means: no log lines below errors, no progress bar, no web UI; a failing task is reported once,
 by the Python exception, and not in the log too. Everything binds to 127.0.0.1, so no name lookup
-can fail or stall. Python workers run the interpreter of the caller.
+can fail or stall. Conf given by the caller wins over ours. The environment variables that Spark's
+launcher reads are set only while it starts.
 
 A session begins from an archive of Spark's classes (`class_archive.py`), which the first session on
-a machine writes. That saves half of the start, for 160 MB in the user's cache.
+a machine writes. That saves half of the start, for 160 MB in the user's cache. Java is started
+before pyspark is imported, so that both start at once (`gateway.py`).
 
-Java is started before pyspark is imported, so that both start at once (`gateway.py`).
-
-The environment variables that Spark's launcher reads are set only while it starts. Conf given by
-the caller wins over ours.
+Python workers run the interpreter of the caller. Spark puts a zip of pyspark in front of their
+path. It has no compiled modules, so each new worker compiles what it imports, which takes several
+times as long as importing it. Workers of this machine and this installation get a script instead,
+which takes what Spark added off the path again and becomes the caller's Python.
 """
 
 import atexit
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -27,13 +30,11 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import UsageError
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
 from tidelog.pipeline.spark.gateway import Gateway, NoGateway, is_given
-from tidelog.pipeline.spark.java import Java, find_java, make_java_home
-from tidelog.pipeline.spark.worker_python import worker_python
+from tidelog.pipeline.spark.java import Java, find_java, make_java_home, spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOG4J_FILE: Final = "log4j2.properties"
 _LOG4J: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -61,6 +62,22 @@ _JAVA_OPTIONS: Final = (
     "-Dio.netty.jfr.enabled=false",
 )
 
+_WORKER_SCRIPT: Final = """\
+#!/bin/sh
+# Python without {home}/python/lib and {home}/jars on its path.
+set -f
+kept=
+IFS=:
+for place in $PYTHONPATH; do
+    case $place in
+        {home}/python/lib/*|{home}/jars/*) ;;
+        *) kept=$kept${{kept:+:}}$place ;;
+    esac
+done
+export PYTHONPATH="$kept"
+exec {python} "$@"
+"""
+
 SHORT_RUN: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     " -XX:InitialRAMPercentage=100",
@@ -76,13 +93,10 @@ def session(
     conf: Mapping[str, str] | None = None,
     log_file: Path | None = None,
 ) -> "SparkSession":
-    """A running session, the existing one if there is one.
-
-    Errors that Spark logs go to stderr, or to the end of `log_file`, and so does what Python
-    workers print there: on shutdown they may report closed sockets.
-
-    Raises `UsageError` when no fitting Java is found or Spark does not start on it.
-    """
+    """A running session, the existing one if there is one. Errors that Spark logs go to stderr, or
+    to the end of `log_file`, and so does what Python workers print there: on shutdown they may
+    report closed sockets. Raises `UsageError` when no fitting Java is found or Spark does not start
+    on it."""
     given = {"spark.app.name": app_name, "spark.master": master, **_default_conf(), **(conf or {})}
     pyspark = sys.modules.get("pyspark")
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
@@ -156,27 +170,24 @@ def _default_conf() -> dict[str, str]:
 
 def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str, str]:
     """Variables for Spark's launcher: our `JAVA_HOME`, and a configuration that keeps it quiet.
-
-    Their files are in a directory that is deleted when Python exits.
-    """
+    Their files are in a directory that is deleted when Python exits."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    log4j = directory / "conf" / "log4j2.properties"
+    log4j.parent.mkdir()
+    log4j.write_text(_LOG4J)
     archive = find_class_archive(java, os.environ)
-    options = list(_JAVA_OPTIONS)
-    conf = directory / "conf"
-    if archive is not None:
+    home, log_file = directory / "java", log_file and log_file.absolute()
+    if archive is None:
+        conf = log4j.parent
+        make_java_home(java, home, log_file, options=_JAVA_OPTIONS)
+    else:
         # The configuration's directory stands on the class path, where an archive wants no files.
         conf = empty_conf_directory(archive)
-        options += [f"-Dlog4j2.configurationFile={(directory / _LOG4J_FILE).as_uri()}"]
-        (directory / _LOG4J_FILE).write_text(_LOG4J)
-    else:
-        conf.mkdir()
-        (conf / _LOG4J_FILE).write_text(_LOG4J)
-    make_java_home(
-        java, directory / "java", log_file and log_file.absolute(), options=options, archive=archive
-    )
+        options = (*_JAVA_OPTIONS, f"-Dlog4j2.configurationFile={log4j.as_uri()}")
+        make_java_home(java, home, log_file, options=options, archive_lines=archive.shell_lines)
     return {
-        "JAVA_HOME": str(directory / "java"),
+        "JAVA_HOME": str(home),
         "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(conf)),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": worker_python(master, directory, os.environ),
@@ -184,9 +195,19 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
     }
 
 
+def worker_python(master: str, directory: Path, environ: Mapping[str, str]) -> str:
+    """What to call Python on Spark's workers; a script in the directory where that helps."""
+    if master.partition("[")[0] != "local" or environ.get("SPARK_HOME"):
+        return sys.executable
+    home = shlex.quote(str(spark_home(environ)))
+    script = directory / "python"
+    script.write_text(_WORKER_SCRIPT.format(home=home, python=shlex.quote(sys.executable)))
+    script.chmod(0o755)
+    return str(script)
+
+
 @contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Sets environment variables and restores them afterwards."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

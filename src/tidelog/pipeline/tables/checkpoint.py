@@ -1,9 +1,9 @@
 """An ingest's checkpoint: Spark's own logs, and beside them the identity of the ingest.
 
 Spark keeps a file per batch in `offsets` (planned, written before the batch is read) and in
-`commits` (done). It does not keep which topic or table a checkpoint belongs to, nor where the
-query began, and would continue from the checkpoint of another topic without an error. So the ingest
-writes `tidelog-ingest.json` there before the first batch, and compares every later run with it.
+`commits` (done), but not which topic or table a checkpoint belongs to, nor where the query began.
+It would continue from the checkpoint of another topic without an error. So the ingest writes
+`tidelog-ingest.json` there before the first batch, and compares every later run with it.
 
 *Frozen* is what a run must not change, because the checkpoint's offsets mean nothing without it:
 the topic and its id, the table, where the ingest began, and the options that decide which records
@@ -48,10 +48,8 @@ class Identity:
 
 
 def read_identity(checkpoint: Path) -> Identity | None:
-    """The identity of the checkpoint's ingest; `None` for a new checkpoint.
-
-    Raises `UsageError` for a file that cannot be read, and for a checkpoint of something else.
-    """
+    """The identity of the checkpoint's ingest; `None` for a new checkpoint. Raises `UsageError` for
+    a file that cannot be read, and for a checkpoint of something else."""
     path = checkpoint / IDENTITY_FILE
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
@@ -73,10 +71,8 @@ def read_identity(checkpoint: Path) -> Identity | None:
 
 
 def write_identity(checkpoint: Path, identity: Identity) -> None:
-    """Writes the identity of a new checkpoint; a crash leaves the whole file or none.
-
-    Raises `UsageError` when the directory cannot be written.
-    """
+    """Writes the identity of a new checkpoint; a crash leaves the whole file or none. Raises
+    `UsageError` when the directory cannot be written."""
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
         temporary = checkpoint / f".{IDENTITY_FILE}.tmp"
@@ -93,10 +89,8 @@ def write_identity(checkpoint: Path, identity: Identity) -> None:
 
 
 def check_same(checkpoint: Path, known: Identity, now: Identity, *, asked: str | None) -> None:
-    """Refuses a run whose frozen parts differ from the checkpoint's.
-
-    `asked` is the `--starting-offsets` of this run, if it was given. Raises `UsageError`.
-    """
+    """Refuses a run whose frozen parts differ from the checkpoint's. `asked` is the
+    `--starting-offsets` of this run, if it was given. Raises `UsageError`."""
     fresh = "give a new `--checkpoint`: the ingest goes on where the table ends"
     for what, before, after in (
         ("topic", known.topic, now.topic),
@@ -129,25 +123,21 @@ def check_same(checkpoint: Path, known: Identity, now: Identity, *, asked: str |
 class PlannedBatch:
     """One file of Spark's `offsets` log."""
 
-    batch: int
     ends: Offsets
     """Where the batch ends, exclusive."""
     conf: Mapping[str, str]
-    """The confs that Spark froze with it."""
 
 
 def read_planned(checkpoint: Path, batch: int) -> PlannedBatch | None:
-    """A batch as Spark planned it; `None` when the checkpoint does not have it (any more).
-
-    Raises `UsageError` for a file in another format.
-    """
+    """A batch as Spark planned it; `None` when the checkpoint does not have it (any more). Raises
+    `UsageError` for a file in another format."""
     path = checkpoint / "offsets" / str(batch)
     try:
         version, metadata, *sources = path.read_text(encoding="utf-8").splitlines()
         if not version.startswith("v") or len(sources) != 1:
             raise ValueError(f"{len(sources)} sources in format {version!r}")
         position = Position.from_json({} if sources[0] == "-" else json.loads(sources[0]))
-        return PlannedBatch(batch, position.offsets, json.loads(metadata).get("conf", {}))
+        return PlannedBatch(position.offsets, json.loads(metadata).get("conf", {}))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError) as error:
@@ -166,11 +156,9 @@ def batches_in(checkpoint: Path, log: str) -> list[int]:
 
 
 def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> list[OffsetRange]:
-    """The planned range of each partition of a batch, without empty ones.
-
-    A partition that was added since the batch before has a start of -1, because the checkpoint does
-    not have it. Raises `UsageError`.
-    """
+    """The planned range of each partition of a batch, without empty ones. A partition that was
+    added since the batch before has a start of -1, because the checkpoint does not have it. Raises
+    `UsageError`."""
     planned = read_planned(checkpoint, batch)
     if planned is None:
         raise UsageError(
@@ -178,12 +166,11 @@ def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> li
         )
     before = read_planned(checkpoint, batch - 1) if batch else None
     starts = from_text(birth) if before is None else before.ends
-    ranges = []
-    for tp, end in sorted(planned.ends.items()):
-        start = starts.get(tp, NO_OFFSET)
-        if start < end:
-            ranges.append(OffsetRange(tp.topic, tp.partition, start, end))
-    return ranges
+    return [
+        OffsetRange(*tp, start, end)
+        for tp, end in sorted(planned.ends.items())
+        if (start := starts.get(tp, NO_OFFSET)) < end
+    ]
 
 
 def starting_json(birth: Mapping[TopicPartition, int]) -> str:
@@ -195,10 +182,8 @@ def starting_json(birth: Mapping[TopicPartition, int]) -> str:
 
 
 def describe(checkpoint: Path) -> dict[str, Any]:
-    """Everything about a checkpoint, as plain values: `identity`, `batches`, `conf`.
-
-    Raises `UsageError` for a directory that is not a checkpoint.
-    """
+    """Everything about a checkpoint, as plain values: `identity`, `batches`, `conf`. Raises
+    `UsageError` for a directory that is not a checkpoint."""
     if not (checkpoint / "offsets").is_dir() and not (checkpoint / IDENTITY_FILE).is_file():
         raise UsageError(
             f"`{checkpoint}` is not a checkpoint",

@@ -1,23 +1,21 @@
 """Compaction of a table: few large files instead of many small ones, with the same rows.
 
-Every batch of an ingest leaves a file per task, so an ingest with a batch every second leaves many
-small files, and each costs readers time. `compact` lets delta-rs rewrite files below a target size
-into larger ones. It is one commit of the Delta log like any other: readers see the table before or
-after it, and an ingest may go on meanwhile, because it only adds files.
+Every batch of an ingest leaves a file per task, and each costs readers time. `compact` lets
+delta-rs rewrite files below a target size into larger ones. It is one commit of the Delta log like
+any other: readers see the table before or after it, and an ingest may go on meanwhile, because it
+only adds files.
 
-*Exactness* is checked: `compact` reads the files that the commit removed and those it added. They
-must hold the same offsets (topic, partition, offset), each as often, with keys and values of the
-same size. If they do not, the table is restored to the version before. If an ingest has written
-since, restoring would remove its rows: then the message names the version that was right.
+*Exactness* is checked: the files that the commit removed and those it added must hold the same
+offsets (topic, partition, offset), each as often, with keys and values of the same size. If they do
+not, the table is restored to the version before. If an ingest has written since, restoring would
+remove its rows: then the message names the version that was right.
 
-Files that a commit removed stay on the disk for readers of older versions, and so do files that no
-commit names, until `vacuum` removes those that are old enough. Younger files may belong to a batch
-that is being written, so the limit is an hour or more.
-
+Files that a commit removed stay for readers of older versions, and so do files that no commit
+names, until `vacuum` removes those that are old enough. Younger files may belong to a batch that is
+being written, so the limit is an hour or more.
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +30,7 @@ from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import TableConflict
-from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, open_existing
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions, open_existing
 from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
 
 MIN_VACUUM_HOURS: Final = 1
@@ -45,23 +43,18 @@ class Compaction:
     files_before: int
     files_after: int
     rewritten: int
-    """Files that were replaced."""
     rows: int
     """Rows in the replaced files, each found again in the new ones."""
     vacuumed: int
-    """Files removed from the disk."""
     version: int
-    """The table's version now."""
 
 
 def compact(
     directory: Path, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
 ) -> Compaction:
-    """Rewrites small files, `_continuity`'s too, and checks the result.
-
-    Raises `UsageError` for a directory that is not a table of the ingest, `TableConflict` when
-    another writer rewrites it, or when rows would have changed.
-    """
+    """Rewrites small files, `_continuity`'s too, and checks the result. Raises `UsageError` for a
+    directory that is not a table of the ingest, `TableConflict` when another writer rewrites it, or
+    when rows would have changed."""
     if vacuum_hours is not None and vacuum_hours < MIN_VACUUM_HOURS:
         raise UsageError(
             f"`--vacuum-hours` is `{vacuum_hours}`",
@@ -76,14 +69,8 @@ def compact(
     if DeltaTable.is_deltatable(str(accounts)):
         _optimize(DeltaTable(str(accounts)), target_bytes)
     vacuumed = 0 if vacuum_hours is None else _vacuum(directory, vacuum_hours)
-    return Compaction(
-        files_before,
-        len(delta.file_uris()),
-        rewritten,
-        rows,
-        vacuumed,
-        DeltaTable(str(directory)).version(),
-    )
+    version = DeltaTable(str(directory)).version()
+    return Compaction(files_before, len(delta.file_uris()), rewritten, rows, vacuumed, version)
 
 
 def _optimize(delta: DeltaTable, target_bytes: int) -> None:
@@ -116,22 +103,15 @@ def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:
 
 
 def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dict[str, Any]]:
-    """The actions of the compactions among the commits after `before`."""
     for version in range(before + 1, newest + 1):
-        actions = _actions(directory, version)
+        actions = commit_actions(directory, version)
         if _is_compaction(actions):
             yield from actions
 
 
 def _is_alone(directory: Path, before: int, newest: int) -> bool:
-    """Whether all commits after `before` are compactions."""
     versions = range(before + 1, newest + 1)
-    return all(_is_compaction(_actions(directory, version)) for version in versions)
-
-
-def _actions(directory: Path, version: int) -> list[dict[str, Any]]:
-    path = directory / "_delta_log" / f"{version:020}.json"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return all(_is_compaction(commit_actions(directory, version)) for version in versions)
 
 
 def _is_compaction(actions: list[dict[str, Any]]) -> bool:
@@ -143,9 +123,9 @@ def _contents(files: list[Path]) -> pa.Table:
     parts = [_places(path) for path in files]
     if not parts:
         return pa.table({"rows": pa.array([], pa.int64())})
-    keys = [("topic", "ascending"), ("partition", "ascending"), ("offset", "ascending")]
-    sums = pa.concat_tables(parts).group_by([name for name, _ in keys])
-    summed = sums.aggregate([("rows", "sum"), ("bytes", "sum")]).sort_by(keys)
+    keys = ["topic", "partition", "offset"]
+    sums = pa.concat_tables(parts).group_by(keys).aggregate([("rows", "sum"), ("bytes", "sum")])
+    summed = sums.sort_by([(name, "ascending") for name in keys])
     return summed.rename_columns({"rows_sum": "rows", "bytes_sum": "bytes"}).combine_chunks()
 
 
@@ -172,8 +152,6 @@ def _vacuum(directory: Path, hours: int) -> int:
     removed = 0
     for place in (directory, directory / CONTINUITY_DIRECTORY):
         if DeltaTable.is_deltatable(str(place)):
-            delta = DeltaTable(str(place))
-            removed += len(
-                delta.vacuum(hours, dry_run=False, enforce_retention_duration=False, full=True)
-            )
+            how = {"dry_run": False, "enforce_retention_duration": False, "full": True}
+            removed += len(DeltaTable(str(place)).vacuum(hours, **how))
     return removed

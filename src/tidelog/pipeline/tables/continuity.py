@@ -1,13 +1,13 @@
 """Continuity: do the rows of a batch account for every offset that the batch was to read?
 
 A batch of the ingest has a *planned range* `[start, end)` per partition, which Spark logs before
-the batch reads anything. The tasks that write the rows also observe them and report a *piece* per
-partition: the number of rows, the first and last offset, the epochs. `judge` compares the pieces
-with the plan and with the table's positions. It makes one line per partition, which goes into the
-table's commit and into the table `_continuity`.
+the batch reads anything. The tasks that write the rows report a *piece* per partition: the number
+of rows, the first and last offset, the epochs. `judge` compares the pieces with the plan and with
+the table's positions. It makes one line per partition, which goes into the table's commit and into
+the table `_continuity`.
 
-An offset of the range is a row, or a control record (a transaction marker, which is not a row), or
-a gap. A gap is explained only where the topic is compacted.
+An offset of the range is a row, a control record (a transaction marker, which is not a row), or a
+gap. A gap is explained only where the topic is compacted.
 
 | status | meaning |
 | --- | --- |
@@ -18,13 +18,12 @@ a gap. A gap is explained only where the topic is compacted.
 | `DUPLICATE` | an offset came twice, or the table has it already |
 
 The last three are violations. A duplicate is never written, because the table must hold each record
-once. The other two are facts about the topic, and are written and reported.
-
-Left out: whether the bytes of a record are right; the reader checks the CRC of every batch.
+once; the other two are facts about the topic, and are written and reported. Left out: whether the
+bytes of a record are right; the reader checks the CRC of every batch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
@@ -32,6 +31,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
+from tidelog.pipeline.spark_columns import arrow_schema
 from tidelog.pipeline.values import OffsetRange
 
 OK: Final = "ok"
@@ -41,21 +41,9 @@ EPOCH_REGRESSION: Final = "EPOCH_REGRESSION"
 DUPLICATE: Final = "DUPLICATE"
 VIOLATIONS: Final = frozenset((GAP, EPOCH_REGRESSION, DUPLICATE))
 
-CONTINUITY_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("start", pa.int64()),
-        ("end", pa.int64()),
-        ("rows", pa.int64()),
-        ("control_rows", pa.int64()),
-        ("gap_rows", pa.int64()),
-        ("min_epoch", pa.int32()),
-        ("max_epoch", pa.int32()),
-        ("batch", pa.int64()),
-        ("status", pa.string()),
-        ("app", pa.string()),
-    ]
+CONTINUITY_SCHEMA: Final = arrow_schema(
+    "topic string, partition int, start bigint, end bigint, rows bigint, control_rows bigint, "
+    "gap_rows bigint, min_epoch int, max_epoch int, batch bigint, status string, app string"
 )
 """`start` inclusive, `end` exclusive; the epochs are null for a range without rows; `app` names
 the checkpoint whose batch it was."""
@@ -107,8 +95,11 @@ class Continuity:
     status: str
 
     @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def is_violation(self) -> bool:
-        """Whether the status is one of `VIOLATIONS`."""
         return self.status in VIOLATIONS
 
     def __str__(self) -> str:
@@ -141,7 +132,6 @@ class Observer:
             self._add(_piece(topic, int(partitions[start]), rows.slice(start, end - start)))
 
     def pieces(self) -> list[Piece]:
-        """All pieces so far."""
         return list(self._pieces.values())
 
     def _add(self, piece: Piece) -> None:
@@ -196,63 +186,29 @@ def judge(
     batch: int,
 ) -> list[Continuity]:
     """The account of a batch: a line per planned range, and one for each partition that was read
-    without a plan.
-
-    A planned start of -1 is unknown, because the partition is new. The range then begins where the
-    table ends, or at the first record that was read.
-    """
+    without a plan. A planned start of -1 is unknown, because the partition is new. The range then
+    begins where the table ends, or at the first record that was read."""
     found: dict[TopicPartition, Piece] = {}
     for piece in sorted(pieces, key=lambda one: (one.topic, one.partition, one.first, one.last)):
         tp = TopicPartition(piece.topic, piece.partition)
         found[tp] = joined(found[tp], piece) if tp in found else piece
     ranges = {one.tp: one for one in planned}
     for tp in found.keys() - ranges.keys():
-        ranges[tp] = OffsetRange(tp.topic, tp.partition, found[tp].first, found[tp].first)
-    return [
-        _judge_range(
-            _from_known_start(wanted, found.get(tp), before.get(tp)),
-            found.get(tp),
-            before.get(tp),
-            compacted=compacted,
-            batch=batch,
-        )
-        for tp, wanted in sorted(ranges.items())
-    ]
-
-
-def _from_known_start(
-    wanted: OffsetRange, piece: Piece | None, before: TablePosition | None
-) -> OffsetRange:
-    if wanted.start != NO_OFFSET:
-        return wanted
-    first = wanted.end if piece is None else piece.first
-    start = first if before is None else before.end
-    return OffsetRange(wanted.topic, wanted.partition, start, wanted.end)
-
-
-def _judge_range(
-    wanted: OffsetRange,
-    piece: Piece | None,
-    before: TablePosition | None,
-    *,
-    compacted: bool,
-    batch: int,
-) -> Continuity:
-    seen = 0 if piece is None else piece.rows + piece.control_rows
-    gap_rows = wanted.length - seen
-    return Continuity(
-        wanted.topic,
-        wanted.partition,
-        wanted.start,
-        wanted.end,
-        rows=0 if piece is None else piece.rows,
-        control_rows=0 if piece is None else piece.control_rows,
-        gap_rows=max(gap_rows, 0),
-        min_epoch=None if piece is None else piece.min_epoch,
-        max_epoch=None if piece is None else piece.max_epoch,
-        batch=batch,
-        status=_status(wanted, piece, before, gap_rows, compacted=compacted),
-    )
+        ranges[tp] = OffsetRange(*tp, found[tp].first, found[tp].first)
+    account = []
+    for tp, wanted in sorted(ranges.items()):
+        seen, known = found.get(tp), before.get(tp)
+        if wanted.start == NO_OFFSET:
+            first = wanted.end if seen is None else seen.first
+            wanted = replace(wanted, start=first if known is None else known.end)
+        rows, control_rows = (0, 0) if seen is None else (seen.rows, seen.control_rows)
+        low, high = (None, None) if seen is None else (seen.min_epoch, seen.max_epoch)
+        gaps = wanted.length - rows - control_rows
+        status = _status(wanted, seen, known, gaps, compacted=compacted)
+        counts = rows, control_rows, max(gaps, 0)
+        line = Continuity(*tp, wanted.start, wanted.end, *counts, low, high, batch, status)
+        account.append(line)
+    return account
 
 
 def _status(
@@ -284,10 +240,9 @@ def positions_after(
     """The table's positions after the commit of the batch of this account."""
     after = dict(before)
     for line in account:
-        tp = TopicPartition(line.topic, line.partition)
-        known = after.get(tp, TablePosition(line.start, NO_EPOCH))
+        known = after.get(line.tp, TablePosition(line.start, NO_EPOCH))
         epoch = NO_EPOCH if line.max_epoch is None else line.max_epoch
-        after[tp] = TablePosition(max(known.end, line.end), max(known.epoch, epoch))
+        after[line.tp] = TablePosition(max(known.end, line.end), max(known.epoch, epoch))
     return after
 
 

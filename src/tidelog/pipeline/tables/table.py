@@ -20,14 +20,14 @@ A commit's metadata, under the key `tidelog`: the app, the batch, the topic and 
 the topic, and the highest epoch there) and the account of `continuity.py`. The Delta table
 `_continuity` inside the table's directory holds the accounts as rows. It is made from the commits,
 so after a crash between the two commits the next run adds what is missing.
-
 Left out: object stores (the directory must be reachable as files by driver and executors), schema
 evolution. The table withstands killed processes. The files are not forced to the disk, so a power
 cut may remove the last commits' files. Source: the Delta transaction protocol.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -52,8 +52,7 @@ from tidelog.pipeline.tables.continuity import (
     positions_after,
 )
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN, DataFile
-from tidelog.pipeline.topics.stream_offsets import from_text, ranges_to_text, to_text
-from tidelog.pipeline.values import OffsetRange
+from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 
 CONTINUITY_DIRECTORY: Final = "_continuity"
 CHECKPOINTS_DIRECTORY: Final = "_checkpoints"
@@ -92,11 +91,9 @@ class BronzeTable:
     def open(
         cls, directory: Path, topic: str, topic_id: str, *, create: bool = True
     ) -> "BronzeTable":
-        """The table in `directory`, which with `create` is made if it is not there.
-
-        Raises `UsageError` when the directory has other files, or the table another topic of the
-        same name.
-        """
+        """The table in `directory`, which with `create` is made if it is not there. Raises
+        `UsageError` when the directory has other files, or the table another topic of the same
+        name."""
         directory = directory.absolute()
         table = cls(_open_delta(directory, create), directory, topic, topic_id)
         table._read_positions()
@@ -113,17 +110,13 @@ class BronzeTable:
         self._read_positions()
 
     def has(self, app: str, batch: int) -> bool:
-        """Whether the batch of this app is in the table."""
         self._delta.update_incremental()
         newest = self._delta.transaction_version(app)
         return newest is not None and newest >= batch
 
     def commit(self, new: TableBatch) -> None:
-        """Adds the files of a batch to the table, all of them at once.
-
-        Raises `TableConflict` for offsets that the table has, and when another writer writes the
-        same topic into it.
-        """
+        """Adds the files of a batch to the table, all of them at once. Raises `TableConflict` for
+        offsets that the table has, and when another writer writes the same topic into it."""
         for line in new.account:
             if line.status == DUPLICATE:
                 raise TableConflict(f"{line}; nothing of the batch was written")
@@ -135,7 +128,7 @@ class BronzeTable:
             if self._fence_version() != self._generation:
                 raise CommitFailedError(f"it has committed transaction {self._fence_version()}")
             self._delta.create_write_transaction(
-                [_add_action(file) for file in new.files],
+                [_add_action(file, {PARTITION_COLUMN: file.topic}) for file in new.files],
                 "append",
                 self._delta.schema(),
                 [PARTITION_COLUMN],
@@ -152,7 +145,6 @@ class BronzeTable:
 
     @property
     def _fence(self) -> str:
-        """The transaction that every writer of the topic moves."""
         return f"tidelog-topic-{self._topic}"
 
     def _fence_version(self) -> int:
@@ -166,9 +158,7 @@ class BronzeTable:
             "batch": new.batch,
             "topic": self._topic,
             "topic_id": self._topic_id,
-            "offsets": ranges_to_text(
-                OffsetRange(one.topic, one.partition, one.start, one.end) for one in new.account
-            ),
+            "offsets": to_text({one.tp: [one.start, one.end] for one in new.account}),
             "positions": to_text({tp: [each.end, each.epoch] for tp, each in after.items()}),
             "continuity": [asdict(one) for one in new.account],
         }
@@ -189,8 +179,6 @@ class BronzeTable:
             self.positions = {tp: TablePosition(end, epoch) for tp, (end, epoch) in found.items()}
             return
         self.positions = _positions_of_rows(self._delta, self._topic)
-
-    # The table of continuity ---------------------------------------------------------------
 
     def sync_continuity(self) -> None:
         """Adds the accounts of the commits to `_continuity` that it does not have yet."""
@@ -217,31 +205,29 @@ class BronzeTable:
             continuity_table([Continuity(**line) for line in one["continuity"]], one["app"])
             for one in reversed(commits)
         ]
-        if not accounts:
-            return
-        delta.create_write_transaction(
-            [_continuity_file(place, pa.concat_tables(accounts))],
-            "append",
-            delta.schema(),
-            commit_properties=CommitProperties(
-                app_transactions=[Transaction(_CONTINUITY_APP, newest)]
-            ),
-        )
+        if accounts:
+            added = [_continuity_file(place, pa.concat_tables(accounts))]
+            transactions = [Transaction(_CONTINUITY_APP, newest)]
+            properties = CommitProperties(app_transactions=transactions)
+            schema = delta.schema()
+            delta.create_write_transaction(added, "append", schema, commit_properties=properties)
 
 
-def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Any:
+def commit_actions(directory: Path, version: int) -> list[dict[str, Any]]:
+    """The actions of one commit of a table's log. Raises `FileNotFoundError`."""
+    path = directory / "_delta_log" / f"{version:020}.json"
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Iterator[dict[str, Any]]:
     """The metadata of the ingest's commits from version `newest` back to the one above `down_to`,
     or to where the log was cleaned up."""
-    for version in range(newest, down_to, -1):
-        path = directory / "_delta_log" / f"{version:020}.json"
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except FileNotFoundError:
-            return
-        for line in lines:
-            info = json.loads(line).get("commitInfo", {})
-            if _METADATA_KEY in info:
-                yield info[_METADATA_KEY]
+    with suppress(FileNotFoundError):
+        for version in range(newest, down_to, -1):
+            for action in commit_actions(directory, version):
+                info = action.get("commitInfo", {})
+                if _METADATA_KEY in info:
+                    yield info[_METADATA_KEY]
 
 
 def _open_delta(directory: Path, create: bool) -> DeltaTable:
@@ -267,7 +253,9 @@ def _open_delta(directory: Path, create: bool) -> DeltaTable:
             delta = DeltaTable.create(
                 str(directory), BRONZE_SCHEMA, partition_by=[PARTITION_COLUMN], name="bronze"
             )
-        _try_to_write(directory)
+        probe = directory / f".tidelog-{uuid4()}"
+        probe.touch()
+        probe.unlink()
     except (OSError, DeltaError) as error:
         raise UsageError(
             f"the table `{directory}` cannot be opened and written: {error}",
@@ -275,12 +263,6 @@ def _open_delta(directory: Path, create: bool) -> DeltaTable:
         ) from error
     _check_schema(delta, directory)
     return delta
-
-
-def _try_to_write(directory: Path) -> None:
-    probe = directory / f".tidelog-{uuid4()}"
-    probe.touch()
-    probe.unlink()
 
 
 def _check_schema(delta: DeltaTable, directory: Path) -> None:
@@ -310,29 +292,15 @@ def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, Ta
     }
 
 
-def _add_action(file: DataFile) -> AddAction:
-    return AddAction(
-        path=file.path,
-        size=file.size_bytes,
-        partition_values={PARTITION_COLUMN: file.topic},
-        modification_time=file.modified_ms,
-        data_change=True,
-        stats=json.dumps(file.stats),
-    )
+def _add_action(file: DataFile, partition_values: Mapping[str, str]) -> AddAction:
+    stats = json.dumps(file.stats)
+    return AddAction(file.path, file.size_bytes, partition_values, file.modified_ms, True, stats)
 
 
 def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
     path = place / f"part-{uuid4()}.parquet"
     pq.write_table(rows, path, compression="zstd")
-    status = path.stat()
-    return AddAction(
-        path=path.name,
-        size=status.st_size,
-        partition_values={},
-        modification_time=status.st_mtime_ns // 1_000_000,
-        data_change=True,
-        stats=json.dumps({"numRecords": len(rows)}),
-    )
+    return _add_action(DataFile.of(path, path.name, "", {"numRecords": len(rows)}), {})
 
 
 def open_existing(directory: Path) -> DeltaTable:

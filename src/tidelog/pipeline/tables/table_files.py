@@ -1,13 +1,9 @@
 """What a task of the table sink does: rows to Parquet files, and a report of both.
 
-A task writes into files with unique names, under the table's directory, and reports them. Readers
-see a file once the driver names it in a commit. A task that dies, is killed, or runs twice leaves
-*orphans*: files that no commit names. Readers of the table do not see them, and
-`tidelog spark compact --vacuum-hours` removes them.
-
-Rows keep the order in which they come, which is by partition and offset. Control records are
-observed and not written.
-
+A task writes files with unique names under the table's directory. Readers see a file once the
+driver names it in a commit. A task that dies, is killed, or runs twice leaves *orphans*: files that
+no commit names, which `tidelog spark compact --vacuum-hours` removes. Rows keep the order in which
+they come, which is by partition and offset. Control records are observed and not written.
 No Spark import: a task is a function from Arrow batches to one report.
 """
 
@@ -21,21 +17,14 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from tidelog.pipeline.decode import LINEAGE_SCHEMA, RECORD_SCHEMA
-from tidelog.pipeline.row_groups import RowGroup, dictionary_columns
+from tidelog.pipeline.row_groups import RowGroup, parquet_writer
+from tidelog.pipeline.spark_columns import SOURCE_TYPES, arrow_schema, types_of
 from tidelog.pipeline.tables.continuity import Observer, Piece
 
-BRONZE_SCHEMA: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        *RECORD_SCHEMA,
-        *(field for field in LINEAGE_SCHEMA if field.name != "is_control"),
-        ("ingest_batch", pa.int64()),
-        ("ingest_file", pa.string()),
-    ]
+BRONZE_SCHEMA: Final = arrow_schema(
+    {name: type_name for name, type_name in SOURCE_TYPES.items() if name != "is_control"}
+    | types_of("ingest_batch bigint, ingest_file string")
 )
 """A row of the table: the record, its place in the topic, and its batch and file of the ingest.
 `ingest_file` is the file into which it was first written; compaction does not change it."""
@@ -57,6 +46,12 @@ class DataFile:
     modified_ms: int
     stats: dict[str, Any]
     """Delta's statistics: `numRecords`, `minValues`, `maxValues`."""
+
+    @classmethod
+    def of(cls, path: Path, name: str, topic: str, stats: dict[str, Any]) -> "DataFile":
+        """The file at `path`, which the table knows by `name`."""
+        status = path.stat()
+        return cls(name, topic, status.st_size, status.st_mtime_ns // 1_000_000, stats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +134,6 @@ class _Files:
         self._open.write(rows)
 
     def finish(self) -> tuple[DataFile, ...]:
-        """All files, closed."""
         self._finish_open()
         return tuple(self._done)
 
@@ -169,12 +163,7 @@ class _OpenFile:
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
         self._file = self._path.open("wb")
-        self._writer = pq.ParquetWriter(
-            self._file,
-            _FILE_SCHEMA,
-            compression="zstd",
-            use_dictionary=dictionary_columns(_FILE_SCHEMA),
-        )
+        self._writer = parquet_writer(self._file, _FILE_SCHEMA, "zstd")
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows of `BRONZE_SCHEMA` but for the two `ingest_` columns."""
@@ -188,21 +177,17 @@ class _OpenFile:
             self._write_row_group()
 
     def finish(self) -> DataFile:
-        """Closes the file."""
         self._write_row_group()
         self._writer.close()
         self._file.close()
-        status = self._path.stat()
         stats = {
             "numRecords": self._rows,
             "minValues": {**self._low, "ingest_batch": self._batch},
             "maxValues": {**self._high, "ingest_batch": self._batch},
         }
-        modified_ms = status.st_mtime_ns // 1_000_000
-        return DataFile(self._name, self.topic, status.st_size, modified_ms, stats)
+        return DataFile.of(self._path, self._name, self.topic, stats)
 
     def discard(self) -> None:
-        """Deletes the unfinished file."""
         with suppress(OSError):  # The disk may be full.
             self._writer.close()
         self._file.close()

@@ -1,14 +1,12 @@
 """Committing a stream's progress to a consumer group, so that lag tools see it.
 
-Spark's own checkpoint decides where a query goes on; the commit here only informs other tools. So a
-commit that fails later is a warning, never a failed query. But a cluster without consumer groups is
-an error at once, because then the option could have no effect.
-
-The commit is that of a consumer without a membership (generation -1), which brokers accept for a
-group without members. Source: the Kafka protocol guide, OffsetCommit.
+Spark's own checkpoint decides where a query goes on; the commit only informs other tools. So one
+that fails later is a warning, never a failed query. But a cluster without consumer groups is an
+error at once, because then the option could have no effect. The commit is that of a consumer
+without a membership (generation -1), which brokers accept for a group without members.
+Source: the Kafka protocol guide, OffsetCommit.
 """
 
-import logging
 import time
 from typing import Any, Final
 
@@ -19,6 +17,7 @@ from tidelog.client.core.partitions import by_topic
 from tidelog.client.core.values import Address
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.errors import LOG
 from tidelog.pipeline.values import Offsets
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
@@ -28,8 +27,6 @@ _PATIENCE_S: Final = 1.0
 _BACKOFF_S: Final = 0.1
 _GROUP_KEY: Final = 0
 _NO_GENERATION: Final = -1
-
-_LOG: Final = logging.getLogger("tidelog.pipeline")
 
 
 def check_groups_are_served(client: Client, group: str) -> None:
@@ -60,7 +57,7 @@ def commit_progress(client: Client, group: str, offsets: Offsets) -> bool:
                 break
         time.sleep(_BACKOFF_S)
     if refused:
-        _LOG.warning("progress was not committed to group `%s`: %s", group, refused)
+        LOG.warning("progress was not committed to group `%s`: %s", group, refused)
     return not refused
 
 
@@ -83,7 +80,6 @@ def _commit(client: Client, group: str, offsets: Offsets) -> str:
 
 
 def find_request(group: str) -> Call[Any]:
-    """Which broker coordinates a consumer group."""
     return request(
         ApiKey.FIND_COORDINATOR, key=group, key_type=_GROUP_KEY, coordinator_keys=[group]
     )

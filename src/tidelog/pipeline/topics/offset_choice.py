@@ -5,10 +5,8 @@ earliest and -1 latest and every partition of every topic must be named. Times a
 since 1970: one for all partitions (`startingTimestamp`), or the same JSON
 (`startingOffsetsByTimestamp`). A time means the first offset whose timestamp is at least that.
 Where no record is that late, an end is the end of the log, and a start is an error, or the end of
-the log by `startingOffsetsByTimestampStrategy=latest`.
-
-Of several options for the same end, the connector's order holds: the one timestamp, then
-timestamps by partition, then offsets.
+the log by `startingOffsetsByTimestampStrategy=latest`. The one timestamp wins over timestamps by
+partition, and these over offsets, as with the connector.
 """
 
 import json
@@ -19,18 +17,12 @@ from typing import Any, Final
 from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
+from tidelog.pipeline.topics.option_names import Option, one_of
 from tidelog.pipeline.topics.subscription import Subscription
 from tidelog.pipeline.values import Offsets
 
-STARTING_OFFSETS: Final = "startingOffsets"
-ENDING_OFFSETS: Final = "endingOffsets"
-STARTING_TIMESTAMP: Final = "startingTimestamp"
-ENDING_TIMESTAMP: Final = "endingTimestamp"
-STARTING_BY_TIMESTAMP: Final = "startingOffsetsByTimestamp"
-ENDING_BY_TIMESTAMP: Final = "endingOffsetsByTimestamp"
-STARTING_STRATEGY: Final = "startingOffsetsByTimestampStrategy"
-
 _EXAMPLE: Final = '`{"topic": {"0": 120, "1": -2}}`'
+_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +43,31 @@ def starting_choice(
     given: Mapping[str, str], subscription: Subscription, *, streaming: bool | None
 ) -> OffsetChoice:
     """Where to begin, inclusive. Raises `UsageError`."""
-    strategy = given.get(STARTING_STRATEGY, "error").lower()
-    if strategy not in ("error", "latest"):
-        raise UsageError(f"`{STARTING_STRATEGY}` is `{strategy}`", "give `error` or `latest`")
-    names = STARTING_TIMESTAMP, STARTING_BY_TIMESTAMP
-    timed = _by_timestamp(given, names, subscription, else_latest=strategy == "latest")
-    if timed is not None:
-        return timed
-    text = given.get(STARTING_OFFSETS, "latest" if streaming else "earliest")
-    refused = LATEST if streaming is False else None
-    return _offsets(STARTING_OFFSETS, text, subscription, refused)
+    strategy = one_of(given, Option.STARTING_STRATEGY, ("error", "latest"), "error")
+    names = Option.STARTING_TIMESTAMP, Option.STARTING_BY_TIMESTAMP, Option.STARTING_OFFSETS
+    default = "latest" if streaming else "earliest"
+    refused = "latest" if streaming is False else None
+    return _choice(given, names, default, subscription, refused, else_latest=strategy == "latest")
 
 
 def ending_choice(given: Mapping[str, str], subscription: Subscription) -> OffsetChoice:
     """Where a batch ends, exclusive. Raises `UsageError`."""
-    names = ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP
-    timed = _by_timestamp(given, names, subscription, else_latest=True)
-    if timed is not None:
-        return timed
-    text = given.get(ENDING_OFFSETS, "latest")
-    return _offsets(ENDING_OFFSETS, text, subscription, EARLIEST)
+    names = Option.ENDING_TIMESTAMP, Option.ENDING_BY_TIMESTAMP, Option.ENDING_OFFSETS
+    return _choice(given, names, "latest", subscription, "earliest", else_latest=True)
 
 
-def _by_timestamp(
+def _choice(
     given: Mapping[str, str],
-    names: tuple[str, str],
+    names: tuple[Option, Option, Option],
+    default: str,
     subscription: Subscription,
+    refused: str | None,
     *,
     else_latest: bool,
-) -> ByTimestamp | None:
-    for_all, by_partition = names
+) -> OffsetChoice:
+    """What the first of the three options that is given names. `refused` makes no sense here: a
+    batch cannot start at the end nor end at the start."""
+    for_all, by_partition, by_offset = names
     if for_all in given:
         text = given[for_all].strip()
         if not text.isdecimal():
@@ -89,23 +76,17 @@ def _by_timestamp(
             )
         return ByTimestamp(int(text), else_latest)
     if by_partition in given:
-        lowest = 0
-        timestamps = _by_partition(by_partition, given[by_partition], subscription, lowest)
-        return ByTimestamp(timestamps, else_latest)
-    return None
-
-
-def _offsets(
-    name: str, text: str, subscription: Subscription, refused: int | None
-) -> int | dict[TopicPartition, int]:
-    """`refused` is the special offset that makes no sense here, if any."""
+        text = given[by_partition]
+        return ByTimestamp(_by_partition(by_partition, text, subscription, lowest=0), else_latest)
+    text = given.get(by_offset, default)
     word = text.strip().lower()
-    if word in ("earliest", "latest"):
-        _check_direction(name, EARLIEST if word == "earliest" else LATEST, text, refused)
-        return EARLIEST if word == "earliest" else LATEST
-    chosen = _by_partition(name, text, subscription, EARLIEST)
-    for offset in chosen.values():
-        _check_direction(name, offset, text, refused)
+    chosen = _WORDS.get(word) or _by_partition(by_offset, text, subscription, lowest=EARLIEST)
+    offsets = [chosen] if isinstance(chosen, int) else chosen.values()
+    if refused is not None and _WORDS[refused] in offsets:
+        (other,) = _WORDS.keys() - {refused}
+        raise UsageError(
+            f"`{by_offset}` may not be {refused} in a batch: `{text}`", f"give `{other}` or offsets"
+        )
     return chosen
 
 
@@ -124,13 +105,6 @@ def _by_partition(
             f"`{name}` is not {wanted}JSON by topic and partition: `{text}`",
             f"write numbers like {_EXAMPLE}",
         ) from error
-    _check_topics(name, chosen, subscription)
-    return chosen
-
-
-def _check_topics(
-    name: str, chosen: Mapping[TopicPartition, int], subscription: Subscription
-) -> None:
     names = subscription.names
     strangers = sorted({tp.topic for tp in chosen} - names) if names is not None else []
     if strangers:
@@ -138,6 +112,7 @@ def _check_topics(
             f"`{name}` names topic `{strangers[0]}`, which the query does not read",
             f"it reads the {subscription}",
         )
+    return chosen
 
 
 def _number(value: Any, lowest: int) -> int:
@@ -145,17 +120,6 @@ def _number(value: Any, lowest: int) -> int:
         raise ValueError(f"{value!r} is not allowed")
     return value
 
-
-def _check_direction(name: str, offset: int, text: str, refused: int | None) -> None:
-    """A batch cannot start at the end nor end at the start."""
-    if offset == refused:
-        word, other = ("latest", "earliest") if refused == LATEST else ("earliest", "latest")
-        raise UsageError(
-            f"`{name}` may not be {word} in a batch: `{text}`", f"give `{other}` or offsets"
-        )
-
-
-# Resolving -----------------------------------------------------------------------------------
 
 Lookup = Callable[[Mapping[TopicPartition, int]], Offsets]
 """The first offset at or after a timestamp for each partition; -1 where no record is that late."""
@@ -188,7 +152,7 @@ def _resolve_timestamps(
         if offset < 0 and not choice.else_latest:
             raise UsageError(
                 f"`{name}`: no record of `{tp}` has a timestamp of `{timestamps[tp]}` or later",
-                f"give an earlier time, or `{STARTING_STRATEGY}=latest` to begin at the end",
+                f"give an earlier time, or `{Option.STARTING_STRATEGY}=latest` to begin at the end",
             )
         resolved[tp] = latest[tp] if offset < 0 else min(offset, latest[tp])
     return resolved

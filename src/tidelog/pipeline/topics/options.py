@@ -1,9 +1,8 @@
 """The options of the Spark source: the official Kafka connector's names and meanings.
 
-A wrong option is refused with one message and a hint before any broker is asked. Unlike the
-connector, the source refuses an unknown option too, because a misspelt `startingOffsets` would
-otherwise silently read something else. An option of the connector that has no effect here is
-refused with the reason.
+A wrong option is refused with one message and a hint before any broker is asked; unlike with the
+connector, so is an unknown one, because a misspelt `startingOffsets` would silently read something
+else. An option of the connector that has no effect here is refused with the reason.
 
 A batch reads from `earliest` to `latest` by default. A stream begins at `latest`, once, when its
 checkpoint is created, and has no end. `offset_choice.py` reads where a read begins and ends.
@@ -19,83 +18,30 @@ from typing import Final
 from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.topics.offset_choice import (
-    ENDING_BY_TIMESTAMP,
-    ENDING_OFFSETS,
-    ENDING_TIMESTAMP,
-    STARTING_BY_TIMESTAMP,
-    STARTING_OFFSETS,
-    STARTING_STRATEGY,
-    STARTING_TIMESTAMP,
-    OffsetChoice,
-    ending_choice,
-    starting_choice,
-)
+from tidelog.pipeline.topics.offset_choice import OffsetChoice, ending_choice, starting_choice
+from tidelog.pipeline.topics.option_names import Option, one_of
 from tidelog.pipeline.topics.subscription import Subscription
 from tidelog.pipeline.values import ReadRules
 
-BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
-SUBSCRIBE: Final = "subscribe"
-SUBSCRIBE_PATTERN: Final = "subscribePattern"
-ASSIGN: Final = "assign"
-MIN_PARTITIONS: Final = "minPartitions"
-MAX_RECORDS_PER_PARTITION: Final = "maxRecordsPerPartition"
-INCLUDE_HEADERS: Final = "includeHeaders"
-COLUMNS: Final = "columns"
-MAX_OFFSETS_PER_TRIGGER: Final = "maxOffsetsPerTrigger"
-MIN_OFFSETS_PER_TRIGGER: Final = "minOffsetsPerTrigger"
-MAX_TRIGGER_DELAY: Final = "maxTriggerDelay"
-FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"
-ISOLATION_LEVEL: Final = "isolation.level"
-CLIENT_RACK: Final = "client.rack"
-GROUP_ID: Final = "kafka.group.id"
-SECURITY_PROTOCOL: Final = "kafka.security.protocol"
-
-OPTIONS: Final = (
-    BOOTSTRAP_SERVERS,
-    SUBSCRIBE,
-    SUBSCRIBE_PATTERN,
-    ASSIGN,
-    STARTING_OFFSETS,
-    STARTING_TIMESTAMP,
-    STARTING_BY_TIMESTAMP,
-    STARTING_STRATEGY,
-    ENDING_OFFSETS,
-    ENDING_TIMESTAMP,
-    ENDING_BY_TIMESTAMP,
-    FAIL_ON_DATA_LOSS,
-    ISOLATION_LEVEL,
-    CLIENT_RACK,
-    COLUMNS,
-    INCLUDE_HEADERS,
-    MIN_PARTITIONS,
-    MAX_RECORDS_PER_PARTITION,
-    MAX_OFFSETS_PER_TRIGGER,
-    MIN_OFFSETS_PER_TRIGGER,
-    MAX_TRIGGER_DELAY,
-    GROUP_ID,
-    SECURITY_PROTOCOL,
-)
-"""Every option of the source."""
-
-_KNOWN: Final = {name.lower(): name for name in OPTIONS} | {
-    f"kafka.{ISOLATION_LEVEL}": ISOLATION_LEVEL,
-    f"kafka.{CLIENT_RACK}": CLIENT_RACK,
+_KNOWN: Final = {name.lower(): name for name in Option} | {
+    f"kafka.{Option.ISOLATION_LEVEL}": Option.ISOLATION_LEVEL,
+    f"kafka.{Option.CLIENT_RACK}": Option.CLIENT_RACK,
 }
-_BATCH_ONLY: Final = (ENDING_OFFSETS, ENDING_TIMESTAMP, ENDING_BY_TIMESTAMP)
+_BATCH_ONLY: Final = (Option.ENDING_OFFSETS, Option.ENDING_TIMESTAMP, Option.ENDING_BY_TIMESTAMP)
+SUBSCRIPTIONS: Final = (Option.SUBSCRIBE, Option.SUBSCRIBE_PATTERN, Option.ASSIGN)
 _STREAM_ONLY: Final = (
-    MAX_OFFSETS_PER_TRIGGER,
-    MIN_OFFSETS_PER_TRIGGER,
-    MAX_TRIGGER_DELAY,
-    GROUP_ID,
+    Option.MAX_OFFSETS_PER_TRIGGER,
+    Option.MIN_OFFSETS_PER_TRIGGER,
+    Option.MAX_TRIGGER_DELAY,
+    Option.GROUP_ID,
 )
 _MEANINGLESS: Final = {
     "groupidprefix": "no consumer group is made here; leave it out",
     "kafkaconsumer.polltimeoutms": "a task waits a minute for a leader; leave it out",
     "fetchoffset.numretries": "the source retries for a minute; leave it out",
     "fetchoffset.retryintervalms": "the source retries for a minute; leave it out",
-    "kafka.auto.offset.reset": f"give `{STARTING_OFFSETS}` instead",
-    "kafka.enable.auto.commit": f"progress is committed to `{GROUP_ID}`, if one is given",
+    "kafka.auto.offset.reset": f"give `{Option.STARTING_OFFSETS}` instead",
+    "kafka.enable.auto.commit": f"progress is committed to `{Option.GROUP_ID}`, if one is given",
     "kafka.key.deserializer": "keys come as binary; cast the column",
     "kafka.value.deserializer": "values come as binary; cast the column",
 }
@@ -142,45 +88,40 @@ class SourceOptions:
     commit_group: str | None
     """The consumer group to which a stream's progress is committed."""
 
-    @property
-    def bootstrap(self) -> tuple[Address, ...]:
-        """The brokers to ask first."""
-        return self.rules.bootstrap
-
 
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
     """Reads the options of `spark.read` or `spark.readStream`, or of either when that is not known
-    yet (`None`). Names are compared without regard to case.
-
-    Raises `UsageError`.
-    """
+    yet (`None`). Names are compared without regard to case. Raises `UsageError`."""
     given = _known_options(options)
     _check_mode(given, streaming)
-    if given.get(SECURITY_PROTOCOL, "PLAINTEXT").upper() != "PLAINTEXT":
+    security = given.get(Option.SECURITY_PROTOCOL, "PLAINTEXT")
+    if security.upper() != "PLAINTEXT":
         raise UsageError(
-            f"`{SECURITY_PROTOCOL}` is `{given[SECURITY_PROTOCOL]}`, which is not served yet",
+            f"`{Option.SECURITY_PROTOCOL}` is `{security}`, which is not served yet",
             "read from a listener without TLS and SASL",
         )
-    bootstrap = parse_bootstrap(_required(given, BOOTSTRAP_SERVERS))
+    bootstrap = parse_bootstrap(_required(given, Option.BOOTSTRAP_SERVERS))
     subscription = _subscription(given)
+    isolation_levels = "read_committed", "read_uncommitted"
+    isolation = one_of(given, Option.ISOLATION_LEVEL, isolation_levels, "read_uncommitted")
     return SourceOptions(
         subscription=subscription,
         starting=starting_choice(given, subscription, streaming=streaming),
         ending=ending_choice(given, subscription),
         rules=ReadRules(
             bootstrap=bootstrap,
-            read_committed=_is_committed(given.get(ISOLATION_LEVEL, "read_uncommitted")),
-            rack=given.get(CLIENT_RACK, ""),
-            fail_on_data_loss=_flag(given, FAIL_ON_DATA_LOSS),
+            read_committed=isolation == "read_committed",
+            rack=given.get(Option.CLIENT_RACK, ""),
+            fail_on_data_loss=_flag(given, Option.FAIL_ON_DATA_LOSS),
         ),
         sizes=TaskSizes(
-            min_partitions=_number(given, MIN_PARTITIONS, 0) or 0,
-            max_records=_number(given, MAX_RECORDS_PER_PARTITION, 1),
+            min_partitions=_number(given, Option.MIN_PARTITIONS, 0) or 0,
+            max_records=_number(given, Option.MAX_RECORDS_PER_PARTITION, 1),
         ),
         trigger=_trigger(given),
-        columns=_names(COLUMNS, given[COLUMNS]) if COLUMNS in given else None,
-        include_headers=_flag(given, INCLUDE_HEADERS),
-        commit_group=given.get(GROUP_ID),
+        columns=_names(Option.COLUMNS, given[Option.COLUMNS]) if Option.COLUMNS in given else None,
+        include_headers=_flag(given, Option.INCLUDE_HEADERS),
+        commit_group=given.get(Option.GROUP_ID),
     )
 
 
@@ -191,17 +132,16 @@ def parse_bootstrap(text: str) -> tuple[Address, ...]:
         address = Address.parse(item)
         if address is None:
             raise UsageError(
-                f"`{item}` in `{BOOTSTRAP_SERVERS}` is not an address",
+                f"`{item}` in `{Option.BOOTSTRAP_SERVERS}` is not an address",
                 "write `host:port`, several separated by commas",
             )
         addresses.append(address)
     if not addresses:
-        raise UsageError(f"`{BOOTSTRAP_SERVERS}` is empty", "write `host:port`")
+        raise UsageError(f"`{Option.BOOTSTRAP_SERVERS}` is empty", "write `host:port`")
     return tuple(addresses)
 
 
 def _known_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The options by our names for them."""
     given: dict[str, str] = {}
     for name, value in options.items():
         known = _KNOWN.get(name.lower())
@@ -217,7 +157,7 @@ def _advice(name: str) -> str:
         return _MEANINGLESS[name]
     close = get_close_matches(name, _KNOWN, n=1)
     meant = f"did you mean `{_KNOWN[close[0]]}`? " if close else ""
-    return f"{meant}the options are {', '.join(f'`{known}`' for known in OPTIONS)}"
+    return f"{meant}the options are {', '.join(f'`{known}`' for known in Option)}"
 
 
 def _check_mode(given: Mapping[str, str], streaming: bool | None) -> None:
@@ -227,35 +167,33 @@ def _check_mode(given: Mapping[str, str], streaming: bool | None) -> None:
     for name in _STREAM_ONLY if streaming is False else ():
         if name in given:
             raise UsageError(
-                f"`{name}` is for streams", f"leave it out, or give `{ENDING_OFFSETS}`"
+                f"`{name}` is for streams", f"leave it out, or give `{Option.ENDING_OFFSETS}`"
             )
 
 
 def _required(given: Mapping[str, str], name: str) -> str:
-    if not given.get(name, "").strip():
-        raise UsageError(
-            f"the option `{name}` is missing", f'add `.option("{name}", …)` to the reader'
-        )
-    return given[name]
+    if given.get(name, "").strip():
+        return given[name]
+    raise UsageError(f"the option `{name}` is missing", f'add `.option("{name}", …)` to the reader')
 
 
 def _subscription(given: Mapping[str, str]) -> Subscription:
-    ways = [name for name in (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN) if name in given]
+    ways = [name for name in SUBSCRIPTIONS if name in given]
     if len(ways) > 1:
         raise UsageError(f"`{ways[0]}` and `{ways[1]}` are both given", "give one of the two")
-    if SUBSCRIBE_PATTERN in given:
-        pattern = given[SUBSCRIBE_PATTERN]
+    if Option.SUBSCRIBE_PATTERN in given:
+        pattern = given[Option.SUBSCRIBE_PATTERN]
         try:
             re.compile(pattern)
         except re.error as error:
             raise UsageError(
-                f"`{SUBSCRIBE_PATTERN}` is not a regular expression: `{pattern}`: {error}",
+                f"`{Option.SUBSCRIBE_PATTERN}` is not a regular expression: `{pattern}`: {error}",
                 "write one that matches whole topic names, like `orders.*`",
             ) from None
         return Subscription(pattern=pattern)
-    if ASSIGN in given:
-        return Subscription(assigned=_assigned(given[ASSIGN]))
-    return Subscription(topics=_names(SUBSCRIBE, _required(given, SUBSCRIBE)))
+    if Option.ASSIGN in given:
+        return Subscription(assigned=_assigned(given[Option.ASSIGN]))
+    return Subscription(topics=_names(Option.SUBSCRIBE, _required(given, Option.SUBSCRIBE)))
 
 
 def _assigned(text: str) -> frozenset[TopicPartition]:
@@ -265,7 +203,7 @@ def _assigned(text: str) -> frozenset[TopicPartition]:
             raise ValueError(text)
     except (ValueError, AttributeError, TypeError):
         raise UsageError(
-            f"`{ASSIGN}` is not JSON of partition numbers by topic: `{text}`",
+            f"`{Option.ASSIGN}` is not JSON of partition numbers by topic: `{text}`",
             'write them like `{"topic": [0, 1]}`',
         ) from None
     return frozenset(TopicPartition(topic, number) for topic, number in pairs)
@@ -281,17 +219,17 @@ def _names(option: str, text: str) -> tuple[str, ...]:
 
 
 def _trigger(given: Mapping[str, str]) -> TriggerLimits:
-    most = _number(given, MAX_OFFSETS_PER_TRIGGER, 1)
-    least = _number(given, MIN_OFFSETS_PER_TRIGGER, 1) or 0
+    most = _number(given, Option.MAX_OFFSETS_PER_TRIGGER, 1)
+    least = _number(given, Option.MIN_OFFSETS_PER_TRIGGER, 1) or 0
     if most is not None and least > most:
         raise UsageError(
-            f"`{MIN_OFFSETS_PER_TRIGGER}` `{least}` is more than `{MAX_OFFSETS_PER_TRIGGER}`",
+            f"`minOffsetsPerTrigger` `{least}` is more than `maxOffsetsPerTrigger`",
             "give a smaller number",
         )
-    text = given.get(MAX_TRIGGER_DELAY, "15m")
+    text = given.get(Option.MAX_TRIGGER_DELAY, "15m")
     match = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     if match is None or match[2] not in _UNITS_S:
-        raise UsageError(f"`{MAX_TRIGGER_DELAY}` is `{text}`", "give a time like `15m` or `30s`")
+        raise UsageError(f"`maxTriggerDelay` is `{text}`", "give a time like `15m` or `30s`")
     return TriggerLimits(most, least, int(match[1]) * _UNITS_S[match[2]])
 
 
@@ -303,15 +241,4 @@ def _number(given: Mapping[str, str], name: str, lowest: int) -> int | None:
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:
-    text = given.get(name, "true")
-    if text.lower() not in ("true", "false"):
-        raise UsageError(f"`{name}` is `{text}`", "give `true` or `false`")
-    return text.lower() == "true"
-
-
-def _is_committed(text: str) -> bool:
-    if text.lower() not in ("read_committed", "read_uncommitted"):
-        raise UsageError(
-            f"`{ISOLATION_LEVEL}` is `{text}`", "give `read_committed` or `read_uncommitted`"
-        )
-    return text.lower() == "read_committed"
+    return one_of(given, name, ("true", "false"), "true") == "true"

@@ -1,8 +1,8 @@
 """From options to fixed ranges: what exactly a batch read will read, and in how many tasks.
 
-Offsets are resolved once, here, and not again by the tasks. Records that arrive later are not part
-of the read, and records that are deleted meanwhile make it fail. Spark plans again for every
-action, so a job that must read the same records twice gives explicit `endingOffsets`.
+Offsets are resolved once, here, and not by the tasks. Records that arrive later are not part of the
+read, and records that are deleted meanwhile make it fail. Spark plans again for every action, so a
+job that must read the same records twice gives explicit `endingOffsets`.
 
 *Tasks.* A task costs Spark some 70 ms before it has read anything, so ranges with few offsets share
 one: otherwise a topic of a thousand idle partitions would cost a minute. Large ranges stay alone,
@@ -12,6 +12,7 @@ Invariants: ranges are disjoint, none is empty, together they are exactly the wa
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -19,28 +20,24 @@ from typing import Final
 from tidelog.errors import UsageError
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import DataLoss
-from tidelog.pipeline.topics.data_loss import fail_or_warn
-from tidelog.pipeline.topics.offset_choice import ENDING_OFFSETS, STARTING_OFFSETS, resolve_choice
+from tidelog.pipeline.errors import DataLoss, fail_or_warn
+from tidelog.pipeline.topics.offset_choice import resolve_choice
+from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions, TaskSizes
 from tidelog.pipeline.topics.pushdown import Bounds
-from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange
+from tidelog.pipeline.values import OffsetRange, PlannedRange
 
 SHARED_TASK_OFFSETS: Final = 5_000
 """Ranges share a task as long as they have no more offsets together."""
 
 _NO_BOUNDS: Final = Bounds()
 
-Tasks = list[tuple[PlannedRange, ...]]
-
 
 def plan_ranges(
     options: SourceOptions, client: Client, bounds: Bounds = _NO_BOUNDS
 ) -> list[PlannedRange]:
     """Asks the cluster and fixes the ranges, one for each partition that has any within `bounds`.
-
-    Raises `UsageError`, `DataLoss` (a start before the log's), `ClusterUnavailable`.
-    """
+    Raises `UsageError`, `DataLoss` (a start before the log's), `ClusterUnavailable`."""
     partitions = options.subscription.find(client)
     if not partitions:
         raise UsageError(
@@ -50,27 +47,18 @@ def plan_ranges(
     committed = options.rules.read_committed
     earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
     lookup = partial(client.offsets_for_times, read_committed=committed)
-    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
-    ends = resolve_choice(ENDING_OFFSETS, options.ending, earliest, latest, lookup)
-    ranges = [
+    starts = resolve_choice(Option.STARTING_OFFSETS, options.starting, earliest, latest, lookup)
+    ends = resolve_choice(Option.ENDING_OFFSETS, options.ending, earliest, latest, lookup)
+    ranges = bounds.narrow(
         checked_range(tp, (starts[tp], ends[tp]), (earliest[tp], latest[tp]), options)
         for tp in partitions
-    ]
-    narrowed = bounds.narrow(ranges)
+    )
     if bounds.earliest_time is not None:
-        left = {one.tp: bounds.earliest_time for one in narrowed}
-        narrowed = _from_time_on(narrowed, lookup(left))
-    return with_topic_ids(narrowed, client.known.topic_ids())
-
-
-def _from_time_on(ranges: Sequence[OffsetRange], firsts: Offsets) -> list[OffsetRange]:
-    """Ranges without what lies before the first record that is late enough, if there is one."""
-    later = []
-    for one in ranges:
-        first = firsts[one.tp]
-        start = one.end if first < 0 else max(one.start, first)
-        later.append(OffsetRange(one.topic, one.partition, start, one.end))
-    return [one for one in later if one.length]
+        # What lies before the first record that is late enough is left out; so is all, without one.
+        firsts = lookup({one.tp: bounds.earliest_time for one in ranges})
+        starts = {tp: latest[tp] if first < 0 else first for tp, first in firsts.items()}
+        ranges = [replace(one, start=max(one.start, starts[one.tp])) for one in ranges]
+    return with_topic_ids([one for one in ranges if one.length], client.known.topic_ids())
 
 
 def checked_range(
@@ -78,7 +66,7 @@ def checked_range(
 ) -> OffsetRange:
     """The range of one partition, checked against what the cluster has."""
     (start, end), (earliest, latest) = wanted, there
-    asked = OffsetRange(tp.topic, tp.partition, start, end)
+    asked = OffsetRange(*tp, start, end)
     available = f"the log has [{earliest}, {latest})"
     if start < earliest:
         loss = DataLoss(asked, f"{available}; the records before are deleted")
@@ -86,7 +74,7 @@ def checked_range(
     start = max(start, min(earliest, end))
     if end > latest or start > latest or end < start:
         raise UsageError(f"no range to read: {asked}", f"{available}; correct the offsets")
-    return OffsetRange(tp.topic, tp.partition, start, end)
+    return replace(asked, start=start)
 
 
 def with_topic_ids(
@@ -96,7 +84,7 @@ def with_topic_ids(
     return [PlannedRange(one, topic_ids.get(one.topic, ZERO_TOPIC_ID)) for one in ranges]
 
 
-def into_tasks(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> Tasks:
+def into_tasks(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> list[tuple[PlannedRange, ...]]:
     """Cuts ranges as the options want it; without options, small ranges share tasks."""
     pieces = split(ranges, sizes)
     if sizes != TaskSizes():
@@ -126,7 +114,7 @@ def split(ranges: Sequence[PlannedRange], sizes: TaskSizes) -> list[PlannedRange
         count = max(1, min(share, item.length))
         edges = [item.start + item.length * index // count for index in range(count + 1)]
         pieces += [
-            PlannedRange(OffsetRange(item.topic, item.partition, start, end), one.topic_id)
+            replace(one, wanted=replace(item, start=start, end=end))
             for start, end in pairwise(edges)
         ]
     return pieces

@@ -1,9 +1,7 @@
 """How far behind a stream is, from the progress reports that Spark makes of it.
 
 A report has, for each source, where the batch ended and what the cluster had at that moment; the
-difference is the lag, in offsets. `LagReporter` is a listener that hands each report's lag to a
-function of the user's: to print, to a file, to a metrics system.
-
+difference is the lag, in offsets. `LagReporter` hands each report's lag to a user's function.
 Source: Spark's `StreamingQueryProgress`.
 """
 
@@ -27,7 +25,6 @@ class SourceLag:
 
     @property
     def total(self) -> int:
-        """Of all partitions."""
         return sum(self.partitions.values())
 
 
@@ -35,15 +32,11 @@ def source_lag(end: Any, latest: Any) -> SourceLag:
     """The lag between `endOffset` and `latestOffset` of a source in a report, each as JSON text or
     parsed. Raises `ValueError` when they are not of a tidelog source."""
     ends, latests = (_position(each) for each in (end, latest))
-    return SourceLag(
-        {
-            tp: max(
-                offset - (0 if latests.is_other_topic(tp.topic, ends) else ends.offsets.get(tp, 0)),
-                0,
-            )
-            for tp, offset in sorted(latests.offsets.items())
-        }
-    )
+    lags = {}
+    for tp, offset in sorted(latests.offsets.items()):
+        is_other = latests.is_other_topic(tp.topic, ends)
+        lags[tp] = max(offset - (0 if is_other else ends.offsets.get(tp, 0)), 0)
+    return SourceLag(lags)
 
 
 def _position(reported: Any) -> Position:
@@ -81,9 +74,6 @@ class LagReporter(StreamingQueryListener):  # type: ignore[misc]
                     "partitions": {str(tp): each for tp, each in lag.partitions.items()},
                 }
             )
-
-    def onQueryIdle(self, event: Any) -> None:
-        """Nothing new to report."""
 
     def onQueryTerminated(self, event: Any) -> None:
         """Nothing more to report."""

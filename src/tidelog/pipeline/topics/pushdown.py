@@ -1,9 +1,9 @@
 """Filters of a batch over topics: how they narrow topics, partitions, offsets and times.
 
 Partitions and offsets narrow the planned ranges exactly, so Spark need not evaluate them again. A
-time narrows only partly, because records of a partition need not be in the order of their
-timestamps. The lower bound moves a range's start (no earlier record is as late), both bounds drop
-records before Spark gets them, and Spark compares again. `filters.py` reads the filters.
+time narrows only partly, because a partition's records need not be in the order of their
+timestamps: the lower bound moves a range's start (no earlier record is as late), both bounds drop
+records before Spark gets them, and Spark compares again.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,20 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tidelog.pipeline.filters import (
-    EQUALS,
-    FIRST,
-    LAST,
-    RANGES,
-    Numbers,
-    comparison,
-    in_both,
-    listed_values,
-    narrowed_bounds,
-)
+from tidelog.pipeline import filters
 from tidelog.pipeline.values import OffsetRange
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FIELD_OF: Final = {
+    "topic": "topics", "partition": "partitions", "offset": "offsets", "timestamp": "times_ms"
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,35 +25,56 @@ class Bounds:
     """The records that a query can still want; pairs are inclusive bounds."""
 
     topics: frozenset[str] | None = None
-    """`None` for all."""
-    partitions: Numbers = field(default_factory=Numbers)
-    offsets: tuple[int, int] = (FIRST, LAST)
-    times_ms: tuple[int, int] = (FIRST, LAST)
+    partitions: filters.Numbers = field(default_factory=filters.Numbers)
+    offsets: tuple[int, int] = (filters.FIRST, filters.LAST)
+    times_ms: tuple[int, int] = (filters.FIRST, filters.LAST)
 
     @property
     def wanted_times(self) -> tuple[int, int] | None:
         """The first and last timestamp in ms; `None` when every time is wanted."""
-        return None if self.times_ms == (FIRST, LAST) else self.times_ms
+        return None if self.times_ms == (filters.FIRST, filters.LAST) else self.times_ms
 
     @property
     def earliest_time(self) -> int | None:
         """The first timestamp in ms; `None` without a lower bound."""
-        return None if self.times_ms[0] == FIRST else max(self.times_ms[0], 0)
+        return None if self.times_ms[0] == filters.FIRST else max(self.times_ms[0], 0)
 
     def narrow(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         """What is left of ranges; empty ones are left out."""
+        low, high = self.offsets
         narrowed = (
-            OffsetRange(
-                each.topic,
-                each.partition,
-                max(each.start, self.offsets[0]),
-                min(each.end, self.offsets[1] + 1),
-            )
+            replace(each, start=max(each.start, low), end=min(each.end, high + 1))
             for each in ranges
             if (self.topics is None or each.topic in self.topics)
             and self.partitions.touch(each.partition, each.partition)
         )
         return [each for each in narrowed if each.length]
+
+    def narrowed(self, column: str, kind: str, value: Any) -> "Bounds | None":
+        """These bounds after one more filter; `None` for a filter that is not understood."""
+        found: Any = None
+        if column == "topic" and (listed := filters.listed_values(kind, value, str)) is not None:
+            found = filters.in_both(self.topics, listed)
+        elif column == "partition":
+            found = self.partitions.narrowed(kind, value)
+        elif column == "offset":
+            found = filters.narrowed_bounds(self.offsets, kind, value)
+        elif column == "timestamp" and kind in filters.RANGES and isinstance(value, datetime):
+            found = self._narrowed_times(kind, value)
+        return None if found is None else replace(self, **{_FIELD_OF[column]: found})
+
+    def _narrowed_times(self, kind: str, value: datetime) -> tuple[int, int]:
+        """Record timestamps are whole milliseconds: a bound between two moves inwards."""
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        micros = (aware - _EPOCH) // timedelta(microseconds=1)
+        down, up = micros // 1000, -(-micros // 1000)
+        whole = down == up
+        low, high = self.times_ms
+        if kind in filters.EQUALS or kind.startswith("Greater"):
+            low = max(low, up + 1 if kind == "GreaterThan" and whole else up)
+        if kind in filters.EQUALS or kind.startswith("Less"):
+            high = min(high, down - 1 if kind == "LessThan" and whole else down)
+        return low, high
 
 
 @dataclass(slots=True)
@@ -68,54 +82,15 @@ class PushedFilters:
     """Collects the filters that the source evaluates itself."""
 
     bounds: Bounds = field(default_factory=Bounds)
-    """All filters so far together."""
 
     def take(self, offered: Sequence[Any]) -> list[Any]:
         """Takes the filters that it can evaluate; returns those that Spark must still evaluate."""
         return [each for each in offered if not self._take(each)]
 
     def _take(self, offered: Any) -> bool:
-        column, kind, value = comparison(offered)
-        if column == "topic":
-            return self._take_topics(kind, value)
-        if column == "partition":
-            return self._take_partitions(kind, value)
-        if column == "offset":
-            return self._take_offsets(kind, value)
-        if column == "timestamp" and kind in RANGES and isinstance(value, datetime):
-            self._narrow_times(kind, value)
-        return False
-
-    def _take_topics(self, kind: str, value: Any) -> bool:
-        values = listed_values(kind, value, str)
-        if values is None:
+        column, kind, value = filters.comparison(offered)
+        narrowed = self.bounds.narrowed(column, kind, value)
+        if narrowed is None:
             return False
-        self.bounds = replace(self.bounds, topics=in_both(self.bounds.topics, values))
-        return True
-
-    def _take_partitions(self, kind: str, value: Any) -> bool:
-        partitions = self.bounds.partitions.narrowed(kind, value)
-        if partitions is None:
-            return False
-        self.bounds = replace(self.bounds, partitions=partitions)
-        return True
-
-    def _take_offsets(self, kind: str, value: Any) -> bool:
-        offsets = narrowed_bounds(self.bounds.offsets, kind, value)
-        if offsets is None:
-            return False
-        self.bounds = replace(self.bounds, offsets=offsets)
-        return True
-
-    def _narrow_times(self, kind: str, value: datetime) -> None:
-        """Record timestamps are whole milliseconds: a bound between two moves inwards."""
-        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        micros = (aware - _EPOCH) // timedelta(microseconds=1)
-        down, up = micros // 1000, -(-micros // 1000)
-        whole = down == up
-        low, high = self.bounds.times_ms
-        if kind in EQUALS or kind.startswith("Greater"):
-            low = max(low, up + 1 if kind == "GreaterThan" and whole else up)
-        if kind in EQUALS or kind.startswith("Less"):
-            high = min(high, down - 1 if kind == "LessThan" and whole else down)
-        self.bounds = replace(self.bounds, times_ms=(low, high))
+        self.bounds = narrowed
+        return column != "timestamp"

@@ -8,19 +8,20 @@ is only a pause.
 the reader then fetches there. At the first error of a follower it returns to the leader and stays
 with it for the rest of the range, which is short because it is one task's work.
 
-*Completeness* (`completeness.py`) is checked here, where batches are still whole. Missing offsets
-are `DataLoss`, unless the topic is compacted, where gaps are normal. The reader asks for the
-topic's policy at the first gap only. It checks every batch's CRC, so bytes that changed on the way
-or on the broker's disk are `CorruptBatch`, never records. With `failOnDataLoss=false` both are
-warnings, and the read goes on behind them.
+*Completeness* is checked here, where batches are still whole. Offsets of a partition have no gaps
+unless the topic is compacted. So batches must follow each other without a gap, and a batch must
+hold as many records as it spans offsets; the decoder checks that its records ascend within that
+span. Together: no record is missing. Control batches and aborted transactions take offsets like
+any other. Missing offsets are `DataLoss`; the reader asks for the topic's policy at the first gap
+only. It checks every batch's CRC, so bytes that changed on the way or on the broker's disk are
+`CorruptBatch`, never records. With `failOnDataLoss=false` both are warnings, and the read goes on
+behind them.
 
 *Transactions*: with `read_committed` the batches of aborted transactions are marked as no data
 (`transactions.py`).
-
 Left out: everything about records; `decode.py` does that.
 """
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -35,19 +36,10 @@ from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
-from tidelog.pipeline.topics.completeness import first_gap
-from tidelog.pipeline.topics.data_loss import fail_or_warn
+from tidelog.pipeline.errors import LOG, ClusterUnavailable, DataLoss, fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
-from tidelog.wire.fetch import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    FetchedPartition,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-)
+from tidelog.wire import fetch
 
 FETCH_BYTES: Final = 8 << 20
 """Record bytes per fetch: enough for the decoder to work on many records at once."""
@@ -58,8 +50,6 @@ _DAMAGE_CHOICES: Final = (
     "`tidelog spark audit` shows which replicas are sound; or read around the batch (a batch by "
     "`endingOffsets` and `startingOffsets`), or leave it out with `failOnDataLoss=false`"
 )
-
-_LOG: Final = logging.getLogger("tidelog.pipeline")
 
 
 class RangeReader:
@@ -92,10 +82,8 @@ class RangeReader:
 
     def tables(self) -> Iterator[BatchTable]:
         """The batches of the range in order, CRC checked. The first and the last may reach beyond
-        the range.
-
-        Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError` (the topic is gone).
-        """
+        the range. Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError` (the topic
+        is gone)."""
         if self._tp not in self._client.known.leaders:
             self._client.metadata([self._wanted.topic])
         try:
@@ -140,8 +128,6 @@ class RangeReader:
             # The next fetch fails as well, and the deadline decides.
             self._client.close()
 
-    # Answers ---------------------------------------------------------------------------------
-
     def _fetch_once(self) -> list[BatchTable]:
         """Receives the Fetch under way, or sends one and receives that; moves the position."""
         if self._under_way is None:
@@ -149,7 +135,7 @@ class RangeReader:
         connection = self._under_way
         if connection is None:
             return []
-        response: FetchResponse = connection.receive()
+        response: fetch.FetchResponse = connection.receive()
         self._under_way = None
         if response.error_code is not ErrorCode.NONE:
             raise TryAgain(response.error_code.name)
@@ -167,7 +153,7 @@ class RangeReader:
             return []
         return self._accept(answer)
 
-    def _accept(self, answer: FetchedPartition) -> list[BatchTable]:
+    def _accept(self, answer: fetch.FetchedPartition) -> list[BatchTable]:
         """The sound batches of an answer; moves the position behind them."""
         committed = self._rules.read_committed
         self._available_end = answer.last_stable_offset if committed else answer.high_watermark
@@ -190,7 +176,7 @@ class RangeReader:
             return []
         return [hide_aborted(sound, answer.aborted or ()) if committed else sound]
 
-    def _whole_batches(self, answer: FetchedPartition) -> BatchTable:
+    def _whole_batches(self, answer: fetch.FetchedPartition) -> BatchTable:
         """The whole batches of a response; the next Fetch asks for more bytes if there is none."""
         try:
             table = read_batches(answer.records[0] if answer.records else b"")  # type: ignore[arg-type]
@@ -210,12 +196,10 @@ class RangeReader:
         )
         if self._rules.fail_on_data_loss:
             raise CorruptBatch(f"{message}\nhint: {_DAMAGE_CHOICES}")
-        _LOG.warning("%s; left out because `failOnDataLoss` is false", message)
+        LOG.warning("%s; left out because `failOnDataLoss` is false", message)
 
     def _is_compacted(self) -> bool:
         return self._wanted.topic in self._client.compacted_topics([self._wanted.topic])
-
-    # Losses ----------------------------------------------------------------------------------
 
     def _lose(self, reason: str, resume_at: int) -> None:
         """Reports records from the position on as lost; goes on behind them, if it may."""
@@ -232,8 +216,6 @@ class RangeReader:
             f"offset {self._position} is not there; the leader has [{first}, {end})",
             first if self._position < first else self._wanted.end,
         )
-
-    # The fetch under way ---------------------------------------------------------------------
 
     def _send(self) -> None:
         """Sends a Fetch; sends none if another topic has the name now and the options allow it."""
@@ -261,8 +243,8 @@ class RangeReader:
             self._client.brokers.drop(self._under_way.address)
             self._under_way = None
 
-    def _request(self, leader: Leader) -> FetchRequest:
-        partition = FetchPartition(
+    def _request(self, leader: Leader) -> fetch.FetchRequest:
+        partition = fetch.FetchPartition(
             topic=self._wanted.topic,
             topic_id=leader.topic_id,
             partition=self._wanted.partition,
@@ -272,16 +254,43 @@ class RangeReader:
             log_start_offset=NO_OFFSET,
             max_bytes=self._fetch_bytes,
         )
-        return FetchRequest(
+        committed = self._rules.read_committed
+        isolation = fetch.READ_COMMITTED if committed else fetch.READ_UNCOMMITTED
+        return fetch.FetchRequest(
             replica_id=-1,
             replica_epoch=-1,
             max_wait_ms=_FETCH_WAIT_MS,
             min_bytes=1,
             max_bytes=self._fetch_bytes,
-            isolation_level=READ_COMMITTED if self._rules.read_committed else READ_UNCOMMITTED,
+            isolation_level=isolation,
             session_id=0,
             session_epoch=-1,
             partitions=[partition],
             forgotten=[],
             rack_id=self._rack,
         )
+
+
+def first_gap(table: BatchTable, position: int, end: int) -> str | None:
+    """The first place where offsets from `position` up to `end` are missing from these batches, as
+    text; `None` when all are there."""
+    bases, lasts = table.base_offsets, table.last_offsets
+    expected = np.concatenate(([position], lasts[:-1] + 1))
+    gaps = bases > expected
+    gaps |= (np.arange(len(table)) > 0) & (bases < expected)
+    gaps &= expected < end
+    if gaps.any():
+        first = int(np.flatnonzero(gaps)[0])
+        return (
+            f"offset {int(expected[first])} should follow, but the next batch begins at "
+            f"{int(bases[first])}"
+        )
+    counts = table.field("record_count")
+    thinned = (counts != lasts - bases + 1) & (bases < end)
+    if thinned.any():
+        first = int(np.flatnonzero(thinned)[0])
+        return (
+            f"the batch of offsets {int(bases[first])} to {int(lasts[first])} holds "
+            f"{int(counts[first])} records"
+        )
+    return None

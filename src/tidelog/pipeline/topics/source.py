@@ -1,33 +1,28 @@
 """What the Spark source's tasks do: planned ranges to Arrow batches in Spark's exact types.
 
-Columns: `topic, partition, offset, leader_epoch, timestamp, timestamp_type, key, value, headers`.
-The JVM connector has no `leader_epoch`; the other columns mean what they mean there. A user's own
-schema may name any of these columns in any order: Spark's Python sources have no column pruning,
-so this is how a job avoids shipping values that it only counts. It may also name fields of the
-record's batch, `producer_id, producer_epoch, base_offset`, and `is_control`, with which control
-records are rows too.
+The columns are those of `SOURCE_TYPES`. The JVM connector has no `leader_epoch` and no lineage; the
+other columns mean what they mean there. A user's own schema may name any of them in any order:
+Spark's Python sources have no column pruning, so this is how a job avoids shipping values that it
+only counts.
 
 `reader.py` (batches) and `decode.py` (records) check that no record is missing.
-
 No Spark import here; `pyspark_tidelog` is the thin shell around it.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.decode import DECODED_COLUMNS, LINEAGE_SCHEMA, RECORD_SCHEMA, decode_table
+from tidelog.pipeline.decode import DECODED_SCHEMA, decode_table
+from tidelog.pipeline.spark_columns import RECORD_TYPES, SOURCE_TYPES, arrow_schema
 from tidelog.pipeline.topics.reader import RangeReader
 from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 
-SOURCE_SCHEMA: Final = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), *RECORD_SCHEMA, *LINEAGE_SCHEMA]
-)
+SOURCE_SCHEMA: Final = arrow_schema(SOURCE_TYPES)
 
 _CHOICES: Final = (
     "its checksum is right, so its producer wrote it like that: find the producer; meanwhile read "
@@ -41,12 +36,10 @@ def read_ranges(
     columns: Sequence[str],
     times_ms: tuple[int, int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of some ranges one after the other, with the chosen columns of `SOURCE_SCHEMA`
-    in that order; `times_ms` are the first and the last timestamp wanted, both inclusive.
-
-    Raises `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`.
-    """
-    own = [name for name in columns if name in DECODED_COLUMNS] or ["offset"]
+    """The records of some ranges one after the other, with the chosen columns of `SOURCE_SCHEMA` in
+    that order; `times_ms` are the first and the last timestamp wanted, both inclusive. Raises
+    `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`."""
+    own = [name for name in columns if name in DECODED_SCHEMA.names] or ["offset"]
     schema = pa.schema([SOURCE_SCHEMA.field(name) for name in columns])
     with Client(rules.bootstrap) as client:
         for one in planned:
@@ -76,12 +69,11 @@ def _decoded(
 def _first_undecodable(table: BatchTable) -> str:
     """Names the batch by decoding one after the other, because the read ends anyway."""
     for row in range(len(table)):
-        one = table.rows(row, row + 1)
+        one = table.select(slice(row, row + 1))
         first, last = int(one.base_offsets[0]), int(one.last_offsets[0])
         try:
-            for _ in decode_table(
-                one, start_offset=first, end_offset=last + 1, columns=RECORD_SCHEMA.names
-            ):
+            columns = list(RECORD_TYPES)
+            for _ in decode_table(one, start_offset=first, end_offset=last + 1, columns=columns):
                 pass
         except CorruptBatch:
             return f"the batch of offsets {first} to {last} cannot be decoded: "
@@ -91,13 +83,11 @@ def _first_undecodable(table: BatchTable) -> str:
 def _with_partition(
     batch: pa.RecordBatch, topic: str, partition: int, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Adds the columns that are the same for the whole range."""
-    arrays = []
-    for field in schema:
-        if field.name == "topic":
-            arrays.append(pa.repeat(pa.scalar(topic, pa.string()), len(batch)))
-        elif field.name == "partition":
-            arrays.append(pa.array(np.full(len(batch), partition, dtype=np.int32)))
-        else:
-            arrays.append(batch.column(field.name))
+    same = {"topic": topic, "partition": partition}
+    arrays = [
+        pa.repeat(pa.scalar(same[field.name], field.type), len(batch))
+        if field.name in same
+        else batch.column(field.name)
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -19,14 +19,15 @@ there. It is one of these:
 - a partition of the checkpoint does not exist, or is not subscribed to any more.
 """
 
+from dataclasses import replace
 from functools import partial
 
 from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.model import TopicPartition, uuid_to_text
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss
-from tidelog.pipeline.topics.data_loss import fail_or_warn
-from tidelog.pipeline.topics.offset_choice import STARTING_OFFSETS, resolve_choice
+from tidelog.pipeline.errors import LOSS_CHOICES, DataLoss, fail_or_warn
+from tidelog.pipeline.topics.offset_choice import resolve_choice
+from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.stream_offsets import Position
@@ -39,7 +40,7 @@ def initial_position(options: SourceOptions, client: Client) -> Position:
     committed = options.rules.read_committed
     earliest, latest = client.earliest_and_latest(partitions, read_committed=committed)
     lookup = partial(client.offsets_for_times, read_committed=committed)
-    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, lookup)
+    starts = resolve_choice(Option.STARTING_OFFSETS, options.starting, earliest, latest, lookup)
     return Position(starts, client.known.topic_ids())
 
 
@@ -54,13 +55,9 @@ def next_position(
     options: SourceOptions, client: Client, start: Position, ends: Position, limit: int | None
 ) -> Position:
     """Where the batch that begins at `start` ends. `ends` is how far it may go; with `limit` at
-    most so many offsets are taken.
-
-    Raises `DataLoss`, `ClusterUnavailable`.
-    """
+    most so many offsets are taken. Raises `DataLoss`, `ClusterUnavailable`."""
     begin = readable_position(options, start, ends)
-    added = sorted(set(ends.offsets) - set(begin.offsets))
-    first = client.list_offsets(added, EARLIEST)
+    first = client.list_offsets(sorted(set(ends.offsets) - set(begin.offsets)), EARLIEST)
     taken = next_offsets({**first, **begin.offsets}, ends.offsets, limit)
     return Position(taken, {**begin.topic_ids, **ends.topic_ids})
 
@@ -69,13 +66,11 @@ def readable_position(
     options: SourceOptions, start: Position, ends: Position, begins: Offsets | None = None
 ) -> Position:
     """The part of `start` from which the stream can go on: existing partitions, below their ends.
-
     Raises `DataLoss` where that is less than `start`, unless the options allow it; it names the
-    range from `begins` on.
-    """
+    range from `begins` on."""
     kept = {}
     for tp, offset in sorted(start.offsets.items()):
-        wanted = OffsetRange(tp.topic, tp.partition, (begins or {}).get(tp, offset), offset)
+        wanted = OffsetRange(*tp, (begins or {}).get(tp, offset), offset)
         loss = _find_loss(options, wanted, start, ends)
         if loss is not None:
             fail_or_warn(loss, options.rules)
@@ -127,10 +122,8 @@ def offsets_between(start: Position, end: Position) -> int:
 def plan_batch(
     options: SourceOptions, client: Client, start: Position, end: Position
 ) -> list[PlannedRange]:
-    """The ranges of one batch.
-
-    Raises `DataLoss` when records of the batch are gone, unless the options allow it.
-    """
+    """The ranges of one batch. Raises `DataLoss` when records of the batch are gone, unless the
+    options allow it."""
     topics = sorted({tp.topic for tp in end.offsets})
     there = client.metadata(topics if options.subscription.names is not None else None)
     partitions = [tp for tp in sorted(end.offsets) if tp in there.leaders]
@@ -146,11 +139,10 @@ def plan_batch(
     kept = readable_position(options, end, now, begins)
     ranges = []
     for tp in sorted(kept.offsets):
-        wanted = OffsetRange(tp.topic, tp.partition, begins[tp], kept.offsets[tp])
+        wanted = OffsetRange(*tp, begins[tp], kept.offsets[tp])
         if wanted.length and wanted.start < earliest[tp]:
             loss = DataLoss(wanted, f"the log has [{earliest[tp]}, {latest[tp]})")
             fail_or_warn(loss, options.rules)
-            wanted = OffsetRange(tp.topic, tp.partition, earliest[tp], wanted.end)
-        if wanted.length:
-            ranges.append(wanted)
-    return with_topic_ids(ranges, client.known.topic_ids())
+            wanted = replace(wanted, start=earliest[tp])
+        ranges.append(wanted)
+    return with_topic_ids([one for one in ranges if one.length], client.known.topic_ids())

@@ -1,8 +1,8 @@
 """The offset of a stream, as Spark keeps it in checkpoints and shows it in progress reports.
 
-A JSON object: the value of `"topic:partition"` is the next offset, that of `"topic"` the topic's
-id. By the id the source recognises a topic that was deleted and created again. Topic names have no
-colon. Checkpoints without ids, and brokers that have none, are accepted.
+A JSON object: the value of `"topic:partition"` is the next offset, that of `"topic"` its id, by
+which a topic that was deleted and created again is recognised. Topic names have no colon.
+Checkpoints without ids, and brokers that have none, are accepted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,6 @@ from tidelog.pipeline.values import OffsetRange, Offsets, is_other_topic
 T = TypeVar("T")
 
 StreamOffset = Mapping[str, int | str]
-"""The JSON object."""
 
 
 def to_text(values: Mapping[TopicPartition, T]) -> dict[str, T]:
@@ -66,7 +65,6 @@ class Position:
         return cls(from_text(offsets), topic_ids)
 
     def is_other_topic(self, topic: str, later: "Position") -> bool:
-        """Whether `later` has another topic of the same name."""
         return is_other_topic(
             self.topic_ids.get(topic, ZERO_TOPIC_ID), later.topic_ids.get(topic, ZERO_TOPIC_ID)
         )

@@ -1,8 +1,8 @@
 """Which partitions a query reads: the connector's `subscribe`, `subscribePattern` and `assign`.
 
-A name or an assigned partition that does not exist is an error; a pattern takes what is there now,
-and a stream asks again for each batch, so that new topics join by themselves. Internal topics are
-never matched by a pattern, as with Kafka's consumers; by name they can be read.
+A name or an assigned partition that does not exist is an error. A pattern takes what is there now,
+and a stream asks again for each batch, so that new topics join. Internal topics are never matched
+by a pattern, as with Kafka's consumers; by name they can be read.
 """
 
 import re
@@ -14,7 +14,6 @@ from tidelog.model import INTERNAL_TOPICS, TopicPartition
 
 if TYPE_CHECKING:
     # Options are read in processes that never ask a broker.
-    from tidelog.client.core.partitions import Metadata
     from tidelog.pipeline.cluster import Client
 
 
@@ -42,14 +41,14 @@ class Subscription:
         return f"`subscribe` of {', '.join(f'`{topic}`' for topic in self.topics)}"
 
     def find(self, client: "Client") -> list[TopicPartition]:
-        """The partitions as they are now, in order.
-
-        Raises `UsageError` for what does not exist, `ClusterUnavailable`.
-        """
+        """The partitions as they are now, in order. Raises `UsageError` for what does not exist,
+        `ClusterUnavailable`."""
         names = self.names
         metadata = client.metadata(None if names is None else sorted(names))
         if self.pattern is not None:
-            return self._matching(self.pattern, metadata)
+            topics = {tp.topic for tp in metadata.leaders} - INTERNAL_TOPICS
+            matching = {topic for topic in topics if re.fullmatch(self.pattern, topic)}
+            return sorted(tp for tp in metadata.leaders if tp.topic in matching)
         if not self.assigned:
             return sorted(metadata.leaders)
         missing = sorted(self.assigned - set(metadata.leaders))
@@ -60,10 +59,3 @@ class Subscription:
                 f"topic `{missing[0].topic}` has partitions 0 to {count - 1}",
             )
         return sorted(self.assigned)
-
-    @staticmethod
-    def _matching(pattern: str, metadata: "Metadata") -> list[TopicPartition]:
-        expression = re.compile(pattern)
-        topics = {tp.topic for tp in metadata.leaders} - INTERNAL_TOPICS
-        matching = {topic for topic in topics if expression.fullmatch(topic)}
-        return sorted(tp for tp in metadata.leaders if tp.topic in matching)

@@ -26,7 +26,8 @@ def test_a_directory_of_kafka_is_read(tmp_path):
     replica = read_replica(directories[TopicPartition("plain", 0)])
     assert replica.end_offset == marks[TopicPartition("plain", 0)] == 218
     assert len({span.path for span in replica.spans}) == 2
-    assert (replica.stored_crcs == replica.computed_crcs).all()
+    columns = replica.columns
+    assert (columns["stored CRC"] == columns["recomputed CRC"]).all()
 
 
 @pytest.mark.parametrize("window_bytes", [64, 1000, 1 << 20])
@@ -38,9 +39,10 @@ def test_windows_do_not_change_what_is_read(tmp_path, monkeypatch, window_bytes)
         (tmp_path / f"{number:020d}.log").write_bytes(data)
     replica = read_replica(tmp_path)
     headers = [header for data in files for _, header in iter_headers(data)]
-    assert replica.base_offsets.tolist() == [header.base_offset for header in headers]
-    assert replica.last_offsets.tolist() == [header.last_offset for header in headers]
-    assert replica.stored_crcs.tolist() == [header.crc for header in headers]
+    columns = {name: values.tolist() for name, values in replica.columns.items()}
+    assert columns["base offset"] == [header.base_offset for header in headers]
+    assert columns["last offset"] == [header.last_offset for header in headers]
+    assert columns["stored CRC"] == [header.crc for header in headers]
     assert b"".join(read_bytes(replica.spans, 777)) == b"".join(files)
     cut = replica.rows(3, 30)
     sizes = [header.size_bytes for header in headers]

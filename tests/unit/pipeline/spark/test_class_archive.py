@@ -56,7 +56,7 @@ class Machine:
     def run(self, *arguments: str) -> tuple[int, str]:
         """One start as Spark's launcher does it: exit code, and what Java was given last."""
         home = self.root / "home"
-        make_java_home(self.java, home, archive=self.find())
+        make_java_home(self.java, home, archive_lines=self.find().shell_lines)
         done = subprocess.run([home / "bin" / "java", *arguments], check=False)
         return done.returncode, self.noted.read_text().splitlines()[-1]
 

@@ -8,14 +8,15 @@ import pytest
 from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.topics.options import OPTIONS, TriggerLimits, parse_bootstrap, parse_options
+from tidelog.pipeline.topics.option_names import Option
+from tidelog.pipeline.topics.options import TriggerLimits, parse_bootstrap, parse_options
 
 _NEEDED = {"kafka.bootstrap.servers": "a:1,b:2", "subscribe": "flights"}
 
 
 def test_the_least_that_must_be_said():
     options = parse_options(_NEEDED)
-    assert options.bootstrap == (Address("a", 1), Address("b", 2))
+    assert options.rules.bootstrap == (Address("a", 1), Address("b", 2))
     assert options.subscription.topics == ("flights",)
     assert (options.starting, options.ending) == (EARLIEST, LATEST)
     assert options.sizes.min_partitions == 0
@@ -33,7 +34,7 @@ def test_names_are_compared_without_case_and_topics_once():
             "includeHeaders": "False",
         }
     )
-    assert options.bootstrap == (Address("::1", 9092),)
+    assert options.rules.bootstrap == (Address("::1", 9092),)
     assert options.subscription.topics == ("b", "a")
     assert options.starting == {
         TopicPartition("a", 0): 7,
@@ -185,4 +186,4 @@ def test_other_ways_to_be_wrong(given, message):
 def test_every_option_is_documented():
     page = Path(__file__).parents[4] / "docs" / "reference" / "topic-source.md"
     text = page.read_text(encoding="utf-8")
-    assert [name for name in OPTIONS if f"`{name}`" not in text] == []
+    assert [name for name in Option if f"`{name}`" not in text] == []

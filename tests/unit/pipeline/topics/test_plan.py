@@ -7,7 +7,8 @@ import pytest
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import DataLoss
-from tidelog.pipeline.topics.offset_choice import ENDING_OFFSETS, STARTING_OFFSETS, resolve_choice
+from tidelog.pipeline.topics.offset_choice import resolve_choice
+from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SourceOptions, TaskSizes, parse_options
 from tidelog.pipeline.topics.plan import SHARED_TASK_OFFSETS, checked_range, into_tasks, split
 from tidelog.pipeline.values import OffsetRange, Offsets, PlannedRange
@@ -27,8 +28,8 @@ def resolve(options: SourceOptions, earliest: Offsets, latest: Offsets) -> list[
     def no_times(_: Offsets) -> Offsets:
         raise AssertionError("no time was given")
 
-    starts = resolve_choice(STARTING_OFFSETS, options.starting, earliest, latest, no_times)
-    ends = resolve_choice(ENDING_OFFSETS, options.ending, earliest, latest, no_times)
+    starts = resolve_choice(Option.STARTING_OFFSETS, options.starting, earliest, latest, no_times)
+    ends = resolve_choice(Option.ENDING_OFFSETS, options.ending, earliest, latest, no_times)
     ranges = [
         checked_range(tp, (starts[tp], ends[tp]), (earliest[tp], latest[tp]), options)
         for tp in sorted(earliest)

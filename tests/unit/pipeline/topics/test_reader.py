@@ -7,9 +7,10 @@ from tests.unit.client.scripted_brokers import TOPIC_ID, ScriptedCluster, Script
 from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import CorruptBatch, ErrorCode, UsageError
 from tidelog.model import TopicId, TopicPartition
+from tidelog.pipeline.batches import read_batches
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
-from tidelog.pipeline.topics.reader import RangeReader
+from tidelog.pipeline.topics.reader import RangeReader, first_gap
 from tidelog.pipeline.topics.source import SOURCE_SCHEMA, read_ranges
 from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 from tidelog.records.batch import build_batch
@@ -355,3 +356,31 @@ def test_several_ranges_are_read_over_the_same_connections():
         *((1, offset) for offset in range(5, 10)),
         *((0, offset) for offset in range(30, 40)),
     ]
+
+
+# Holes ---------------------------------------------------------------------------------------
+
+
+def _span(base: int, count: int = 10, *, last_delta: int | None = None) -> bytes:
+    batch = bytearray(build_batch([Record(1, None, b"v")] * count, base_offset=base))
+    if last_delta is not None:
+        batch[23:27] = last_delta.to_bytes(4, "big")
+    return bytes(batch)
+
+
+@pytest.mark.parametrize(
+    ("batches", "position", "end", "missing"),
+    [
+        ([_span(0), _span(10)], 0, 20, None),
+        ([_span(0), _span(10)], 5, 20, None),
+        ([_span(10)], 0, 20, "offset 0 should follow, but the next batch begins at 10"),
+        ([_span(0), _span(20)], 0, 30, "offset 10 should follow, but the next batch begins at 20"),
+        ([_span(0), _span(20)], 0, 10, None),
+        ([_span(0), _span(5)], 0, 30, "offset 10 should follow, but the next batch begins at 5"),
+        ([_span(0), _span(10, 4, last_delta=9)], 0, 20, "offsets 10 to 19 holds 4 records"),
+        ([_span(0), _span(10, 4, last_delta=9)], 0, 10, None),
+    ],
+)
+def test_a_hole_is_named_where_it_matters(batches, position, end, missing):
+    found = first_gap(read_batches(b"".join(batches)), position, end)
+    assert found is None if missing is None else found is not None and missing in found

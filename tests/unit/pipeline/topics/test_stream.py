@@ -45,7 +45,7 @@ def _options(cluster, **given):
 )
 def test_a_new_stream_begins_at_the_given_offsets_or_at_the_end(cluster, starting, expected):
     options = _options(cluster, **starting)
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         found = stream.initial_position(options, client)
     assert found.to_json() == expected | {"t": uuid_to_text(TOPIC_ID)}
 
@@ -57,7 +57,7 @@ def test_without_a_limit_everything_that_is_there_is_taken():
 
 def test_a_partition_that_was_added_begins_at_its_first_record(cluster):
     options = _options(cluster)
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         ends = stream.available(options, client)
         start = Position.from_json({"t:0": 100, "t:2": 0})
         found = stream.next_position(options, client, start, ends, 3)
@@ -91,7 +91,7 @@ def test_the_checkpoint_of_another_query_is_recognised(cluster):
 def test_a_topic_that_was_created_again_is_data_loss_though_its_offsets_fit(cluster):
     options, lax = _options(cluster), _options(cluster, failOnDataLoss="false")
     old = Position(_offsets({"t:0": 20, "t:1": 35, "t:2": 0}), {"t": TopicId(b"old topic's id  ")})
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         ends = stream.available(options, client)
         with pytest.raises(DataLoss, match="deleted and created again: its id was `b2xk"):
             stream.next_position(options, client, old, ends, None)
@@ -128,7 +128,7 @@ def test_a_limit_is_kept_but_for_one_offset_from_each_partition(seed):
 
 def test_a_batch_is_its_ranges(cluster):
     options = _options(cluster)
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         planned = stream.plan_batch(
             options,
             client,
@@ -150,7 +150,7 @@ def test_a_batch_is_its_ranges(cluster):
 def test_lost_records_fail_the_batch_unless_they_may_be_lost(cluster, start, end, there):
     strict, lax = _options(cluster), _options(cluster, failOnDataLoss="false")
     begin, finish = Position.from_json(start), Position.from_json(end)
-    with Client(strict.bootstrap) as client:
+    with Client(strict.rules.bootstrap) as client:
         with pytest.raises(DataLoss, match=r"the log (has \[30, 50\)|ends at 50)") as lost:
             stream.plan_batch(strict, client, begin, finish)
         assert lost.value.wanted == OffsetRange("t", 1, start["t:1"], end["t:1"])
@@ -160,10 +160,13 @@ def test_lost_records_fail_the_batch_unless_they_may_be_lost(cluster, start, end
 
 def test_a_time_to_begin_at_is_the_first_record_that_late(cluster):
     options = _options(cluster, startingTimestamp="1047")
-    with Client(options.bootstrap) as client, pytest.raises(UsageError, match="`t-2` has a time"):
+    with (
+        Client(options.rules.bootstrap) as client,
+        pytest.raises(UsageError, match="`t-2` has a time"),
+    ):
         stream.initial_position(options, client)
     lax = _options(cluster, startingTimestamp="1047", startingOffsetsByTimestampStrategy="latest")
-    with Client(lax.bootstrap) as client:
+    with Client(lax.rules.bootstrap) as client:
         found = stream.initial_position(lax, client)
     assert found.offsets == _offsets({"t:0": 47, "t:1": 47, "t:2": 0})
 
@@ -173,7 +176,7 @@ def test_a_pattern_takes_new_topics_and_leaves_internal_ones(cluster):
     options = parse_options(servers, streaming=True)
     cluster.partitions[TopicPartition("__consumer_offsets", 0)] = ScriptedPartition(batches())
     cluster.partitions[TopicPartition("other", 0)] = ScriptedPartition(batches())
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         before = stream.available(options, client)
         assert {tp.topic for tp in before.offsets} == {"t"}
         cluster.partitions[TopicPartition("u1", 0)] = ScriptedPartition(batches(3))
@@ -187,5 +190,5 @@ def test_a_pattern_takes_new_topics_and_leaves_internal_ones(cluster):
 def test_only_decided_transactions_are_available_to_read_committed(cluster):
     cluster.partitions[TopicPartition("t", 0)].last_stable_offset = 60
     options = _options(cluster, **{"isolation.level": "read_committed"})
-    with Client(options.bootstrap) as client:
+    with Client(options.rules.bootstrap) as client:
         assert stream.available(options, client).offsets[TopicPartition("t", 0)] == 60

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidelog.pipeline.campaign.tasks import plan_tasks, unfinished
+from tidelog.pipeline.jobs.campaign import plan_tasks, unfinished
 
 
 def _sizes(seeds, per_task, cores):

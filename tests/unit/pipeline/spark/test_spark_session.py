@@ -8,7 +8,7 @@ import pyspark
 import pytest
 
 from tidelog.pipeline.spark.java import spark_home
-from tidelog.pipeline.spark.worker_python import worker_python
+from tidelog.pipeline.spark.spark_session import worker_python
 
 _PRINT = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable, sep='|')"
 

@@ -20,7 +20,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "broker/composition.py": "tests/unit/broker/test_node.py",
     "broker/detector_link.py": "tests/unit/broker/test_node.py",
     "broker/held_questions.py": "tests/unit/broker/api/test_k03_metadata.py",
-    "broker/metadata_loader.py": "tests/unit/broker/test_node.py",
     "broker/peer_answers.py": "tests/unit/broker/test_node.py",
     "broker/quorum_follower.py": "tests/unit/broker/test_node.py",
     "cli/demo.py": "tests/pipeline/test_demo.py",

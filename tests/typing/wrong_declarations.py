@@ -9,6 +9,7 @@ from typing import Protocol
 from tidelog.broker.api import k19_create_topics as k19
 from tidelog.broker.api import k20_delete_topics as k20
 from tidelog.broker.api import k60_describe_cluster as k60
+from tidelog.broker.api.answers import Answer
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, LocalApi, VersionRange
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.connections import RequestContext
@@ -17,6 +18,7 @@ from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, 
 from tidelog.env.instant import Instant
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Shape
 
 _VERSIONS = VersionRange(0, 0)
 
@@ -26,11 +28,8 @@ RIGHT = ControllerApi(
     doc="",
     listeners=CONTROLLERS,
     versions=_VERSIONS,
-    message=CreateTopics,
-    result=CreateTopicsResult,
-    message_of=k19.message_of,
-    entity_of=k19.entity_of,
-    refusal_of=k19.refusal_of,
+    message=k19.MESSAGE,
+    result=Answer(Shape(CreateTopicsResult), k19.entity_of),
 )
 
 OTHER_RESULT = ControllerApi(
@@ -38,23 +37,17 @@ OTHER_RESULT = ControllerApi(
     doc="",
     listeners=CONTROLLERS,
     versions=_VERSIONS,
-    message=CreateTopics,
-    result=DeleteTopicsResult,
-    message_of=k19.message_of,
-    entity_of=k19.entity_of,  # type: ignore[arg-type]
-    refusal_of=k19.refusal_of,
+    message=k19.MESSAGE,
+    result=Answer(Shape(DeleteTopicsResult), k19.entity_of),  # type: ignore[arg-type]
 )
 
-OTHER_MESSAGE = ControllerApi(
+OTHER_MESSAGE = ControllerApi[k19.Node, CreateTopics, CreateTopicsResult](
     key=ApiKey.CREATE_TOPICS,
     doc="",
     listeners=CONTROLLERS,
     versions=_VERSIONS,
-    message=CreateTopics,
-    result=CreateTopicsResult,
-    message_of=k20.message_of,  # type: ignore[arg-type]
-    entity_of=k19.entity_of,
-    refusal_of=k19.refusal_of,
+    message=k20.MESSAGE,  # type: ignore[arg-type]
+    result=k19.RESULT,
 )
 
 

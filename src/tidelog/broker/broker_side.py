@@ -6,6 +6,7 @@ their token.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_init_producer_id
 from tidelog.broker.auto_topics import AutoCreate
@@ -17,34 +18,24 @@ from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
-from tidelog.env.trace import Trace
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition
 from tidelog.replication import messages as replication_messages
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class BrokerSide:
     """One node's broker, as the node drives it."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        lifecycle: BrokerLifecycle,
-        replica_link: ReplicaLink,
-        *,
-        fail: Callable[[str], None],
-        trace: Trace,
-    ) -> None:
-        self._broker = broker
-        self._replica_link = replica_link
-        self._trace = trace
-        self.lifecycle = lifecycle
-        # Stops the node at once, for this reason.
-        self._fail = fail
-        # Why the node must stop: its log directory failed. None while it works.
-        self._failure: str | None = None
-        # Whether logs that the metadata does not place here were removed; once, when unfenced.
-        self._strays_removed = False
+    broker: Broker
+    lifecycle: BrokerLifecycle
+    replica_link: ReplicaLink
+    # Stops the node at once, for this reason.
+    fail: Callable[[str], None]
+    # Why the node must stop: its log directory failed. None while it works.
+    _failure: str | None = field(default=None, init=False)
+    # Whether logs that the metadata does not place here were removed; once, when unfenced.
+    _strays_removed: bool = field(default=False, init=False)
 
     def on_image(self, image: MetadataImage) -> None:
         """The replicas have applied this metadata."""
@@ -52,40 +43,40 @@ class BrokerSide:
 
     def flow(self, now: Instant) -> bool:
         """One round: the replicas' outputs, then due calls; returns whether anything moved."""
-        self._broker.replicas.wake(now)
+        self.broker.replicas.wake(now)
         moved = self._flow_replicas(now)
         self._make_calls(now)
         if self._failure is not None:
-            self._fail(self._failure)
+            self.fail(self._failure)
         return moved
 
     def _flow_replicas(self, now: Instant) -> bool:
-        outputs = self._broker.replicas.take_outputs()
+        outputs = self.broker.replicas.take_outputs()
         if not outputs:
             return False
         for output in outputs:
             match output:
                 case replication_messages.Reply(reply_to, response):
                     if isinstance(reply_to, k00_produce.ProduceCall):
-                        k00_produce.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
+                        k00_produce.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
                     elif isinstance(reply_to, k21_delete_records.DeleteCall):
                         k21_delete_records.on_reply(reply_to, response)  # type: ignore[arg-type]
                     else:
-                        k01_fetch.on_reply(self._broker, reply_to, response)  # type: ignore[arg-type]
+                        k01_fetch.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
                 case replication_messages.SendFetch() | replication_messages.SendListOffsets():
-                    self._replica_link.send(output, now)
+                    self.replica_link.send(output, now)
                 case replication_messages.SendAssignReplicas():
-                    report = self._replica_link.assign_replicas_of(output)
-                    self._broker.control.call(report, output, now)
+                    report = self.replica_link.assign_replicas_of(output)
+                    self.broker.control.call(report, output, now)
                 case replication_messages.SendAlterPartition():
-                    message = self._replica_link.alter_partition_of(output)
-                    self._broker.control.call(message, output, now)
+                    message = self.replica_link.alter_partition_of(output)
+                    self.broker.control.call(message, output, now)
                 case replication_messages.LogDirFailed(topic_partition, error):
                     self._on_log_dir_failed(topic_partition, error)
         return True
 
     def _on_log_dir_failed(self, topic_partition: TopicPartition, error: str) -> None:
-        self._trace.event(LogFailed(partition=topic_partition, reason=error))
+        self.broker.trace.event(LogFailed(partition=topic_partition, reason=error))
         self._failure = (
             f"the log directory failed at `{topic_partition}`: {error}; hint: free space or repair "
             "the disk, then start the node again"
@@ -93,7 +84,7 @@ class BrokerSide:
 
     def _make_calls(self, now: Instant) -> None:
         """Starts the calls that the lifecycle and the producer ids need."""
-        broker = self._broker
+        broker = self.broker
         self.lifecycle.must_stay_fenced = broker.replicas.is_reporting_damage
         call = self.lifecycle.next_call(now)
         if call is not None:
@@ -106,7 +97,7 @@ class BrokerSide:
 
     def on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
         """The controller answered one of this broker's calls, or the call failed."""
-        broker, token, response = self._broker, outcome.token, outcome.response
+        broker, token, response = self.broker, outcome.token, outcome.response
         if token is self.lifecycle:
             self.lifecycle.on_response(response, now)
             broker.replicas.broker_epoch = self.lifecycle.broker_epoch
@@ -121,22 +112,22 @@ class BrokerSide:
         elif isinstance(token, AutoCreate):
             broker.auto_topics.on_created(token)
         elif isinstance(token, replication_messages.SendAssignReplicas):
-            self._replica_link.on_assign_replicas_result(token, response, now)
+            self.replica_link.on_assign_replicas_result(token, response, now)
         else:
             assert isinstance(token, replication_messages.SendAlterPartition), f"token {token!r}"
-            self._replica_link.on_alter_partition_result(token, response, now)
+            self.replica_link.on_alter_partition_result(token, response, now)
 
     def answer_held(self, now: Instant) -> None:
         """Answers the requests that were held for as long as they had to be."""
-        if not self._broker.held_questions.has_any:
+        if not self.broker.held_questions.has_any:
             return
-        self._broker.held_questions.answer_due(
-            caught_up=self.lifecycle.has_caught_up, connections=self._broker.connections, now=now
+        self.broker.held_questions.answer_due(
+            caught_up=self.lifecycle.has_caught_up, connections=self.broker.connections, now=now
         )
 
     def deadline(self) -> Instant | None:
         """When one of its parts has something to do."""
-        broker = self._broker
+        broker = self.broker
         held = broker.held_questions
         return earliest(
             broker.replicas.deadline(),

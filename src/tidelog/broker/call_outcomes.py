@@ -5,6 +5,7 @@ client; the node passes in the function that answers it.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tidelog.broker.broker_side import BrokerSide
 from tidelog.broker.control_link import CallEnded, ControlLink, ForwardOutcome
@@ -12,46 +13,39 @@ from tidelog.broker.controller_side import ControllerSide
 from tidelog.env.instant import Instant
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class CallOutcomes:
     """The outcomes of the control link, as a component of the node."""
 
-    def __init__(
-        self,
-        control: ControlLink,
-        *,
-        controller_side: ControllerSide | None,
-        broker_side: BrokerSide | None,
-        answer_forward: Callable[[ForwardOutcome, Instant], None],
-    ) -> None:
-        self._control = control
-        # None on a node that is only a broker.
-        self._controller_side = controller_side
-        # None on a node that is only a controller.
-        self._broker_side = broker_side
-        self._answer_forward = answer_forward
+    control: ControlLink
+    # None on a node that is only a broker.
+    controller_side: ControllerSide | None
+    # None on a node that is only a controller.
+    broker_side: BrokerSide | None
+    answer_forward: Callable[[ForwardOutcome, Instant], None]
 
     def flow(self, now: Instant) -> bool:
         """Carries the outcomes of this round."""
-        if not self._control.has_outcomes:
+        if not self.control.has_outcomes:
             return False
-        for outcome in self._control.take_outcomes():
+        for outcome in self.control.take_outcomes():
             if isinstance(outcome, CallEnded):
                 self._on_call_ended(outcome, now)
             else:
-                self._answer_forward(outcome, now)
+                self.answer_forward(outcome, now)
         return True
 
     def _on_call_ended(self, outcome: CallEnded, now: Instant) -> None:
-        side = self._controller_side
+        side = self.controller_side
         if side is not None and outcome.token is side.registration:
             side.registration.on_response(outcome.response, now)
         else:
-            assert self._broker_side is not None, f"a call without an owner: {outcome}"
-            self._broker_side.on_call_ended(outcome, now)
+            assert self.broker_side is not None, f"a call without an owner: {outcome}"
+            self.broker_side.on_call_ended(outcome, now)
 
     def deadline(self) -> Instant | None:
         """When a forward is tried again."""
-        return self._control.deadline()
+        return self.control.deadline()
 
     def check(self) -> None:
         """Has no invariant of its own."""

@@ -11,13 +11,14 @@ from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import ControlLink
-from tidelog.broker.controller_side import ControllerSide
+from tidelog.broker.controller_registration import ControllerRegistration
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
 from tidelog.config import LogConfig, NodeConfig
+from tidelog.controller.controller import Controller
 from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue
 from tidelog.env.prng import Prng
@@ -38,16 +39,12 @@ class Parts:
     """What a node is made of."""
 
     effects: EffectQueue
-    connections: Connections
     peers: PeerChannels
     detector: FailureDetector
     directory: LogDirectory
-    quorum: Quorum
     metadata_log: MetadataLog
     # None on a node that is only a broker.
-    controller_side: ControllerSide | None
-    replicas: Replicas
-    control: ControlLink
+    registration: ControllerRegistration | None
     # What the handlers see.
     broker: Broker
     # None on a node that is only a controller.
@@ -60,23 +57,24 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
     Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
     """
     effects = EffectQueue()
-    connections, peers = Connections.obeying(effects, config.broker), PeerChannels(effects)
-    detector = FailureDetector(config.quorum.disconnect_grace_ms)
+    peers = PeerChannels(effects)
     directory = open_directory(config, disk, effects, trace, wall_ms)
     quorum_env = QuorumEnv(disk, effects, Prng(prng.next_u64()), trace)
     quorum = make_quorum(config, directory, quorum_env)
     metadata_log = MetadataLog(quorum)
-    controller_side = None
+    controller = registration = None
     if config.is_controller:
-        controller_side = ControllerSide(
-            config,
+        controller_prng = Prng(prng.next_u64())
+        controller = Controller(
+            node_id=config.node_id,
             cluster_id=directory.cluster_id,
+            config=config.controller,
             log=metadata_log,
-            detector=detector,
-            prng=Prng(prng.next_u64()),
+            prng=Prng(controller_prng.next_u64()),
             trace=trace,
+            quorum=metadata_log,
         )
-    controller = None if controller_side is None else controller_side.controller
+        registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
     control = ControlLink(
         node_id=config.node_id,
         apis=APIS,
@@ -89,7 +87,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         apis=APIS,
         config=config,
         cluster_id=directory.cluster_id,
-        connections=connections,
+        connections=Connections.obeying(effects, config.broker),
         replicas=Replicas(
             node_id=config.node_id, directory=directory, config=config.replication, trace=trace
         ),
@@ -103,15 +101,11 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
     )
     return Parts(
         effects=effects,
-        connections=connections,
         peers=peers,
-        detector=detector,
+        detector=FailureDetector(config.quorum.disconnect_grace_ms),
         directory=directory,
-        quorum=quorum,
         metadata_log=metadata_log,
-        controller_side=controller_side,
-        replicas=broker.replicas,
-        control=control,
+        registration=registration,
         broker=broker,
         lifecycle=make_lifecycle(config, directory, prng, trace),
     )

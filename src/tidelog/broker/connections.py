@@ -21,12 +21,13 @@ have left, one with requests left over not until they are handled.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tidelog.config import BrokerConfig
 from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
-from tidelog.env.instant import Instant
+from tidelog.env.instant import NEVER, Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
 from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.wire import codec
@@ -35,23 +36,21 @@ from tidelog.wire.entities import Entity
 from tidelog.wire.frames import FrameReader
 
 
+@dataclass(slots=True, eq=False)
 class RequestContext:
     """One request that was read and not answered yet: what its handler knows of it, the way of its
     answer, and its slot in the connection's queue."""
 
-    __slots__ = ("answered", "chunks", "closes", "connection", "header")
-
-    def __init__(self, connection: "Connection", header: RequestHeader) -> None:
-        # Where the reply goes; the connection may be closed by the time of the reply.
-        self.connection = connection
-        # API, version and correlation id, which the reply's encoding depends on.
-        self.header = header
-        # Whether the slot is filled; a second fill is a bug.
-        self.answered = False
-        # The framed reply; empty for a request that gets none (Produce with acks=0).
-        self.chunks: list[Chunk] = []
-        # Close the connection when this slot leaves (a failed Produce with acks=0).
-        self.closes = False
+    # Where the reply goes; the connection may be closed by the time of the reply.
+    connection: "Connection"
+    # API, version and correlation id, which the reply's encoding depends on.
+    header: RequestHeader
+    # Whether the slot is filled; a second fill is a bug.
+    answered: bool = False
+    # The framed reply; empty for a request that gets none (Produce with acks=0).
+    chunks: Sequence[Chunk] = ()
+    # Close the connection when this slot leaves (a failed Produce with acks=0).
+    closes: bool = False
 
     @property
     def listener(self) -> str:
@@ -84,56 +83,34 @@ class RequestContext:
         self.fill([])
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
     """One accepted connection."""
 
-    __slots__ = (
-        "backlog",
-        "broker_id",
-        "connection_id",
-        "connections",
-        "frames",
-        "last_request",
-        "listener",
-        "open",
-        "paused",
-        "peer_host",
-        "principal",
-        "slots",
-    )
-
-    def __init__(
-        self,
-        connections: "Connections",
-        connection_id: int,
-        listener: str,
-        peer_host: str,
-        max_request_bytes: int,
-    ) -> None:
-        # All connections of the node, which send what is ready.
-        self.connections = connections
-        # The driver's number for it (positive).
-        self.connection_id = connection_id
-        # Name of the listener it came in by: decides which APIs are served.
-        self.listener = listener
-        # For log lines and DescribeConfigs-like answers.
-        self.peer_host = peer_host
-        # Who is at the other end.
-        self.principal = ANONYMOUS
-        # Bytes to frames.
-        self.frames = FrameReader(max_request_bytes)
-        # Requests in order of arrival; the head leaves first.
-        self.slots: deque[RequestContext] = deque()
-        # Requests that were read and not handled yet, copied out of the driver's buffer.
-        self.backlog: deque[bytes] = deque()
-        # False once the driver reported it closed or we closed it.
-        self.open = True
-        # When bytes of requests last came; counts once some have come.
-        self.last_request = Instant(0)
-        # Whether reading is paused: too many open slots, or requests left over.
-        self.paused = False
-        # The broker at the other end, once a heartbeat or registration named it; else None.
-        self.broker_id: int | None = None
+    # All connections of the node, which send what is ready.
+    connections: "Connections"
+    # The driver's number for it (positive).
+    connection_id: int
+    # Name of the listener it came in by: decides which APIs are served.
+    listener: str
+    # For log lines and DescribeConfigs-like answers.
+    peer_host: str
+    # Bytes to frames.
+    frames: FrameReader
+    # Who is at the other end.
+    principal: Principal = ANONYMOUS
+    # Requests in order of arrival; the head leaves first.
+    slots: deque[RequestContext] = field(default_factory=deque)
+    # Requests that were read and not handled yet, copied out of the driver's buffer.
+    backlog: deque[bytes] = field(default_factory=deque)
+    # False once the driver reported it closed or we closed it.
+    open: bool = True
+    # When bytes of requests last came.
+    last_request: Instant = NEVER
+    # Whether reading is paused: too many open slots, or requests left over.
+    paused: bool = False
+    # The broker at the other end, once a heartbeat or registration named it; else None.
+    broker_id: int | None = None
 
     @property
     def has_room(self) -> bool:
@@ -175,8 +152,9 @@ class Connections:
     def on_opened(self, connection_id: int, listener: str, peer_host: str) -> None:
         """A peer connected."""
         assert connection_id not in self._connections, f"connection {connection_id} opened twice"
+        frames = FrameReader(self._max_request_bytes)
         self._connections[connection_id] = Connection(
-            self, connection_id, listener, peer_host, self._max_request_bytes
+            self, connection_id, listener, peer_host, frames
         )
 
     def on_closed(self, connection_id: int) -> Connection | None:

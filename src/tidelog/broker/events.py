@@ -1,5 +1,5 @@
-"""What the node itself decides, as events (`env/event.py`): which peers are dead, the steps of a
-broker's life, and why a node stops.
+"""What the node itself decides, as events (`env/event.py`): which peers are dead, what requests of
+clients lead to, the steps of a broker's life, and why a node stops.
 
 Left out: lines that only people read, which stay text where they are written.
 """
@@ -50,6 +50,46 @@ class AnswerIgnored(Event):
     def subject(self) -> str:
         """`peer 2`."""
         return f"peer {self.peer_id}"
+
+
+# Requests of clients -----------------------------------------------------------------------
+
+
+@event(level=Level.WARN, about=("connection_id",))
+class ConnectionEvent(Event):
+    """An event about an accepted connection."""
+
+    connection_id: int
+
+    @property
+    def subject(self) -> str:
+        """`connection 17`."""
+        return f"connection {self.connection_id}"
+
+
+@event("on_frame", "closed")
+class RequestMalformed(ConnectionEvent):
+    """A frame is not a request that is served here; the connection is closed."""
+
+    reason: str
+    peer: str
+
+
+@event("on_reply", "refused", about=("connection_id", "error_code", "message"))
+class BatchesRefused(ConnectionEvent):
+    """Batches of a Produce request are at fault, which only the sender can fix."""
+
+    error_code: ErrorCode
+    """Of the first batch that was refused."""
+    message: str
+    partition: str
+    """Of the same batch."""
+    batches: int
+    peer: str
+
+    def why(self) -> str:
+        """The first error."""
+        return f"{self.error_code.name}: {self.message or 'no record batch'}"
 
 
 # The life of the broker ----------------------------------------------------------------------

@@ -22,27 +22,10 @@ Source: KIP-500, KIP-631; Kafka's BrokerLifecycleManager.
 from enum import Enum
 from typing import Final
 
-from tidelog.broker.events import (
-    BrokerFenced,
-    BrokerRegistered,
-    BrokerUnfenced,
-    CallRefused,
-    RegistrationTimedOut,
-    ShutdownBegun,
-    ShutdownForced,
-    ShutdownGranted,
-)
+from tidelog.broker import events
 from tidelog.broker.features import FEATURES
 from tidelog.config import NodeConfig
-from tidelog.controller.messages import (
-    BrokerHeartbeat,
-    BrokerHeartbeatResult,
-    FeatureRange,
-    Refused,
-    RegisterBroker,
-    RegisterBrokerResult,
-    Response,
-)
+from tidelog.controller import messages
 from tidelog.env.instant import NEVER, Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
@@ -90,13 +73,15 @@ class BrokerLifecycle:
     ) -> None:
         self._config = config
         self._trace = trace
-        self._registration = RegisterBroker(
+        self._registration = messages.RegisterBroker(
             broker_id=config.node_id,
             cluster_id=cluster_id,
             incarnation_id=incarnation_id,
             endpoints=config.advertised_broker_listeners,
             rack=config.rack,
-            features={name: FeatureRange(low, high) for name, (low, high) in FEATURES.items()},
+            features={
+                name: messages.FeatureRange(low, high) for name, (low, high) in FEATURES.items()
+            },
             log_dirs=(directory_id,),
             previous_broker_epoch=previous_broker_epoch,
         )
@@ -148,7 +133,7 @@ class BrokerLifecycle:
         if self.state in (BrokerState.LEAVING, BrokerState.GONE):
             return
         was_registered = self.state in (BrokerState.RUNNING, BrokerState.CATCHING_UP)
-        self._trace.event(ShutdownBegun(broker_epoch=self.broker_epoch))
+        self._trace.event(events.ShutdownBegun(broker_epoch=self.broker_epoch))
         if not was_registered or not self._config.broker.controlled_shutdown_enable:
             self.state = BrokerState.GONE
             return
@@ -161,10 +146,10 @@ class BrokerLifecycle:
         """Another controller is active: it has no session of this broker before a heartbeat."""
         self._next_call = min(self._next_call, now)
 
-    def next_call(self, now: Instant) -> RegisterBroker | BrokerHeartbeat | None:
+    def next_call(self, now: Instant) -> messages.RegisterBroker | messages.BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
         if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
-            self._trace.event(ShutdownForced())
+            self._trace.event(events.ShutdownForced())
             self.state = BrokerState.GONE
         self._maybe_give_up(now)
         if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
@@ -172,7 +157,7 @@ class BrokerLifecycle:
         self._in_flight = True
         if self.state is BrokerState.REGISTERING:
             return self._registration
-        return BrokerHeartbeat(
+        return messages.BrokerHeartbeat(
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
             current_metadata_offset=self.metadata_offset,
@@ -188,7 +173,7 @@ class BrokerLifecycle:
             self._registered_by = Instant(now + timeout_ms)
         if self.state is not BrokerState.REGISTERING or now < self._registered_by:
             return
-        timed_out = RegistrationTimedOut(last_refusal=self._last_refusal)
+        timed_out = events.RegistrationTimedOut(last_refusal=self._last_refusal)
         self._trace.event(timed_out)
         self.failure = (
             f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}; "
@@ -196,20 +181,20 @@ class BrokerLifecycle:
         )
         self.state = BrokerState.GONE
 
-    def on_response(self, response: Response | None, now: Instant) -> None:
+    def on_response(self, response: messages.Response | None, now: Instant) -> None:
         """The outcome of the last call; `None` when no controller answered."""
         self._in_flight = False
         if self.state is BrokerState.GONE:
             # A late answer must not bring a broker back that is stopping.
             return
-        if response is not None and not isinstance(response, Refused):
+        if response is not None and not isinstance(response, messages.Refused):
             self._last_refusal = ErrorCode.NONE
         match response:
-            case RegisterBrokerResult(broker_epoch):
+            case messages.RegisterBrokerResult(broker_epoch):
                 self._on_registered(broker_epoch, now)
-            case BrokerHeartbeatResult():
+            case messages.BrokerHeartbeatResult():
                 self._on_heartbeat(response, now)
-            case Refused(error_code, message):
+            case messages.Refused(error_code, message):
                 self._on_refused(error_code, message, now)
             case _:
                 self._next_call = Instant(now + RETRY_INTERVAL_MS)
@@ -221,12 +206,12 @@ class BrokerLifecycle:
         self._registered_by = NEVER
         self.broker_epoch = broker_epoch
         self._next_call = now
-        self._trace.event(BrokerRegistered(broker_epoch=broker_epoch))
+        self._trace.event(events.BrokerRegistered(broker_epoch=broker_epoch))
 
-    def _on_heartbeat(self, result: BrokerHeartbeatResult, now: Instant) -> None:
+    def _on_heartbeat(self, result: messages.BrokerHeartbeatResult, now: Instant) -> None:
         if self.state is BrokerState.LEAVING:
             if result.should_shut_down:
-                self._trace.event(ShutdownGranted())
+                self._trace.event(events.ShutdownGranted())
                 self.state = BrokerState.GONE
             self._controller_by = Instant(now + NO_CONTROLLER_LIMIT_MS)
             self._next_call = Instant(now + SHUTDOWN_INTERVAL_MS)
@@ -234,9 +219,9 @@ class BrokerLifecycle:
         was_unfenced, self.unfenced = self.unfenced, not result.is_fenced
         if self.unfenced and not was_unfenced:
             self.state = BrokerState.RUNNING
-            self._trace.event(BrokerUnfenced(broker_epoch=self.broker_epoch))
+            self._trace.event(events.BrokerUnfenced(broker_epoch=self.broker_epoch))
         elif was_unfenced and result.is_fenced:
-            self._trace.event(BrokerFenced(broker_epoch=self.broker_epoch))
+            self._trace.event(events.BrokerFenced(broker_epoch=self.broker_epoch))
         interval_ms = self._config.broker.heartbeat_interval_ms
         if result.is_fenced:
             interval_ms = min(interval_ms, CATCH_UP_INTERVAL_MS)
@@ -248,7 +233,7 @@ class BrokerLifecycle:
             return
         if error_code is not self._last_refusal:
             self._last_refusal = error_code
-            self._trace.event(CallRefused(code=error_code, reason=message))
+            self._trace.event(events.CallRefused(code=error_code, reason=message))
         if error_code is ErrorCode.STALE_BROKER_EPOCH:
             if self.state is BrokerState.LEAVING:
                 self.state = BrokerState.GONE

@@ -6,8 +6,8 @@ each other, so each way between two of them has a module here:
 - `composition.py` opens the log directory and makes what takes more than a constructor call;
 - `turns.py` gives the requests of accepted connections to the router, and `peer_answers.py` gives
   the answers of other nodes to the components that asked;
-- `quorum_follower.py` and `metadata_loader.py` carry the quorum's leader and committed batches to
-  the controller (which keeps the truth) and to the replicas (which follow it);
+- `quorum_follower.py` carries the quorum's leader and committed batches to the controller (which
+  keeps the truth) and to the replicas (which follow it);
 - `detector_link.py` and `call_outcomes.py` carry suspicions and the controller's decisions;
 - `broker_side.py` is what only a broker does, `controller_side.py` what only a controller does;
   `process.roles` says which of them a node has. On a node without the broker the replicas are
@@ -16,22 +16,20 @@ each other, so each way between two of them has a module here:
 
 A *tick* is what a driver does once per turn of its loop: any number of `receive`, then one `wake`.
 `receive` handles requests; `wake` completes what waits. It runs due timers and drives all
-components (`component.py`) in rounds until none of them moves anything (at most `MAX_ROUNDS`
+components (`Component`) in rounds until none of them moves anything (at most `MAX_ROUNDS`
 rounds, more is a bug), then flushes one `Send` per connection. So all appends of one tick complete
 parked fetches and acks once.
 """
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from tidelog.broker.broker_side import BrokerSide
 from tidelog.broker.call_outcomes import CallOutcomes
-from tidelog.broker.component import Component
 from tidelog.broker.composition import open_parts
-from tidelog.broker.controller_side import ControllerFlow
+from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.detector_link import DetectorLink
 from tidelog.broker.metadata_feed import MetadataFeed
-from tidelog.broker.metadata_loader import ImageFollower, MetadataLoader
 from tidelog.broker.metadata_snapshots import MetadataSnapshots
 from tidelog.broker.peer_answers import PeerAnswers
 from tidelog.broker.quorum_follower import QuorumFollower
@@ -41,19 +39,8 @@ from tidelog.broker.router import Router
 from tidelog.broker.stopping import Stopping
 from tidelog.broker.turns import Turns
 from tidelog.config import NodeConfig
+from tidelog.env import effects
 from tidelog.env.disk import Disk
-from tidelog.env.effects import (
-    Closed,
-    Connected,
-    Effect,
-    Flushed,
-    FlushFailed,
-    Input,
-    Opened,
-    Received,
-    StopRequested,
-    WallClock,
-)
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
@@ -65,6 +52,20 @@ from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
 
 MAX_ROUNDS: Final = 1000
 """Rounds of one tick. Outputs that produce outputs for longer are a loop between components."""
+
+
+class Component(Protocol):
+    """A part of the node with timers of its own and outputs for other parts."""
+
+    def flow(self, now: Instant) -> bool:
+        """One round: handles due timers, then carries outputs to their receivers. Returns whether
+        there were any; if so, all components have another round in this tick."""
+
+    def deadline(self) -> Instant | None:
+        """The earliest instant at which a timer is due."""
+
+    def check(self) -> None:
+        """Asserts its invariants."""
 
 
 class Node:
@@ -93,25 +94,25 @@ class Node:
         self.broker = parts.broker
         # All logs, that of the metadata included.
         self._directory = parts.directory
-        self._quorum = parts.quorum
+        self._quorum = self.broker.quorum
         # Stay empty on a node that is only a controller.
-        self._replicas = parts.replicas
+        self._replicas = self.broker.replicas
         # Accepted connections, and those that this node makes.
-        self._connections = parts.connections
+        self._connections = self.broker.connections
         self._peers = parts.peers
         # Snapshots of the metadata that was published.
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, now)
-        self._router = Router(self.broker, trace)
+        router = Router(self.broker, trace)
         self._turns = Turns(
-            self._connections, self._router, parts.detector, trace, node_id=config.node_id, now=now
+            self._connections, router, parts.detector, trace, node_id=config.node_id, now=now
         )
-        self._quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=self._router)
+        quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=router)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
         self._stopping = Stopping(
-            parts.effects,
-            self._directory,
-            self._quorum,
-            self._quorum_link,
+            effects=parts.effects,
+            directory=self._directory,
+            quorum=self._quorum,
+            quorum_link=quorum_link,
             lifecycle=parts.lifecycle,
             trace=trace,
         )
@@ -119,71 +120,63 @@ class Node:
         self._broker_side = None
         if parts.lifecycle is not None:
             self._broker_side = BrokerSide(
-                self.broker,
-                parts.lifecycle,
-                self._replica_link,
+                broker=self.broker,
+                lifecycle=parts.lifecycle,
+                replica_link=self._replica_link,
                 fail=self._stopping.fail,
-                trace=trace,
             )
         self._peer_answers = PeerAnswers(
-            self._peers,
-            parts.detector,
-            quorum_link=self._quorum_link,
+            peers=self._peers,
+            detector=parts.detector,
+            quorum_link=quorum_link,
             replica_link=self._replica_link,
-            control=parts.control,
+            control=self.broker.control,
             trace=trace,
         )
         # In the order in which each round drives them.
-        self._components = tuple(self._make_components(trace))
+        self._components = tuple(self._make_components(quorum_link, router))
         self._set_wall_offset(wall_ms - now)
         if METADATA_PARTITION in self._directory.remembered:
             self._quorum.distrust_log()
         self._quorum.start(now)
 
-    def _make_components(self, trace: Trace) -> Iterator[Component]:
+    def _make_components(self, quorum_link: QuorumLink, router: Router) -> Iterator[Component]:
         """All components, in their order. A coordinator is one more."""
-        parts = self._parts
-        yield self._make_quorum_follower()
-        if parts.controller_side is not None:
-            yield ControllerFlow(parts.controller_side, self._router)
-        if self._broker_side is not None:
-            yield self._broker_side
-        yield CallOutcomes(
-            parts.control,
-            controller_side=parts.controller_side,
-            broker_side=self._broker_side,
-            answer_forward=self._router.on_forward_outcome,
-        )
-        yield DetectorLink(parts.detector, self._peers, self.broker, self._quorum, trace)
-        yield self._peer_answers
-
-    def _make_quorum_follower(self) -> QuorumFollower:
-        parts = self._parts
-        followers: list[ImageFollower] = [self._replica_link]
-        if self._broker_side is not None:
-            followers.append(self._broker_side)
-        loader = MetadataLoader(
-            self._quorum,
-            self._directory,
-            self.broker,
+        parts, broker, broker_side = self._parts, self.broker, self._broker_side
+        controller_side = None
+        if broker.controller is not None and parts.registration is not None:
+            controller_side = ControllerSide(
+                controller=broker.controller,
+                registration=parts.registration,
+                detector=parts.detector,
+                router=router,
+            )
+        yield QuorumFollower(
+            broker=broker,
+            quorum_link=quorum_link,
+            directory=self._directory,
             feed=MetadataFeed(self.config, self._replicas),
             snapshots=self._snapshots,
-            controller_side=parts.controller_side,
-            followers=followers,
-        )
-        return QuorumFollower(
-            self._quorum,
-            self._quorum_link,
-            loader,
-            node_id=self.config.node_id,
-            control=parts.control,
-            controller_side=parts.controller_side,
+            controller_side=controller_side,
             lifecycle=parts.lifecycle,
+            followers=[each for each in (self._replica_link, broker_side) if each is not None],
         )
+        if controller_side is not None:
+            yield controller_side
+        if broker_side is not None:
+            yield broker_side
+        yield CallOutcomes(
+            control=broker.control,
+            controller_side=controller_side,
+            broker_side=broker_side,
+            answer_forward=router.on_forward_outcome,
+        )
+        yield DetectorLink(detector=parts.detector, peers=self._peers, broker=broker)
+        yield self._peer_answers
 
     # Verbs ---------------------------------------------------------------------------------
 
-    def receive(self, event: Input, now: Instant) -> None:
+    def receive(self, event: effects.Input, now: Instant) -> None:
         """Takes one input; never raises for a bad peer or a bad disk."""
         if self._stopping.is_over:
             return
@@ -195,31 +188,31 @@ class Node:
         except (StorageError, LogDamaged) as error:
             self._stopping.on_storage_error(error)
 
-    def _receive(self, event: Input, now: Instant) -> None:
+    def _receive(self, event: effects.Input, now: Instant) -> None:
         self._parts.metadata_log.at(now, self.broker.wall_ms(now))
         match event:
-            case Received(connection_id, data):
+            case effects.Received(connection_id, data):
                 # This node makes those with negative numbers, the driver accepts the others.
                 if connection_id < 0:
                     self._peers.on_received(connection_id, data)
                 else:
                     self._turns.on_received(connection_id, data, now)
-            case Opened(connection_id, listener, peer_host):
+            case effects.Opened(connection_id, listener, peer_host):
                 self._connections.on_opened(connection_id, listener, peer_host)
-            case Connected(connection_id):
+            case effects.Connected(connection_id):
                 self._peers.on_connected(connection_id)
-            case Closed(connection_id, reason):
+            case effects.Closed(connection_id, reason):
                 if connection_id < 0:
                     self._peers.on_closed(connection_id, reason)
                 else:
                     self._turns.on_closed(connection_id, reason, now)
-            case Flushed(subject):
+            case effects.Flushed(subject):
                 self._on_flushed(subject, now)
-            case FlushFailed(subject, error):
+            case effects.FlushFailed(subject, error):
                 self._on_flush_failed(subject, error, now)
-            case WallClock(offset_ms):
+            case effects.WallClock(offset_ms):
                 self._set_wall_offset(offset_ms)
-            case StopRequested():
+            case effects.StopRequested():
                 self._stopping.begin(now)
         self._peer_answers.flow(now)
 
@@ -237,7 +230,7 @@ class Node:
         self._turns.wake(now)
         self._peers.wake(now)
         self._parts.detector.wake(now)
-        self._parts.control.wake(now)
+        self.broker.control.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):
@@ -271,7 +264,7 @@ class Node:
             *[component.deadline() for component in self._components],
         )
 
-    def take_effects(self) -> list[Effect]:
+    def take_effects(self) -> list[effects.Effect]:
         """The effects since the last call, in the order in which they must be carried out."""
         return self._parts.effects.take()
 

@@ -5,6 +5,8 @@ that does not parse counts as no response. The failure detector gets each connec
 fails, except those to bootstrap servers: that is an address, and it is not known which node has it.
 """
 
+from dataclasses import dataclass
+
 from tidelog.broker.control_link import ControlLink
 from tidelog.broker.events import AnswerIgnored
 from tidelog.broker.failure_detector import FailureDetector
@@ -16,41 +18,32 @@ from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class PeerAnswers:
     """The outputs of `peers`, as a component of the node."""
 
-    def __init__(
-        self,
-        peers: PeerChannels,
-        detector: FailureDetector,
-        *,
-        quorum_link: QuorumLink,
-        replica_link: ReplicaLink,
-        control: ControlLink,
-        trace: Trace,
-    ) -> None:
-        self._peers = peers
-        self._detector = detector
-        self._quorum_link = quorum_link
-        self._replica_link = replica_link
-        self._control = control
-        self._trace = trace
+    peers: PeerChannels
+    detector: FailureDetector
+    quorum_link: QuorumLink
+    replica_link: ReplicaLink
+    control: ControlLink
+    trace: Trace
 
     def flow(self, now: Instant) -> bool:
         """Carries all outputs. The node also calls it behind each input, because response frames
         are views of the driver's buffer."""
-        if not self._peers.has_outputs:
+        if not self.peers.has_outputs:
             return False
-        for output in self._peers.take_outputs():
+        for output in self.peers.take_outputs():
             match output:
                 case Answered(peer_id, purpose, token, frame):
                     self._on_answered(peer_id, purpose, token, frame, now)
                 case Failed(peer_id, purpose, token, _):
                     self._on_failed(peer_id, purpose, token, now)
                 case PeerReached(peer_id) if peer_id >= 0:
-                    self._detector.on_reached(peer_id)
+                    self.detector.on_reached(peer_id)
                 case PeerLost(peer_id, reason) if peer_id >= 0:
-                    self._detector.on_connection_lost(peer_id, reason, now)
+                    self.detector.on_connection_lost(peer_id, reason, now)
                 case PeerReached() | PeerLost():
                     pass  # A bootstrap server.
         return True
@@ -61,28 +54,28 @@ class PeerAnswers:
         try:
             match purpose:
                 case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
-                    self._quorum_link.on_answered(peer_id, token, frame, now)
+                    self.quorum_link.on_answered(peer_id, token, frame, now)
                 case Purpose.REPLICA_FETCH:
-                    self._replica_link.on_answered(token, frame, now)
+                    self.replica_link.on_answered(token, frame, now)
                 case _:
-                    self._control.on_answered(token, frame, now)
+                    self.control.on_answered(token, frame, now)
         except MalformedFrame as fault:
-            self._trace.event(AnswerIgnored(peer_id=peer_id, reason=fault.message))
+            self.trace.event(AnswerIgnored(peer_id=peer_id, reason=fault.message))
             self._on_failed(peer_id, purpose, token, now)
 
     def _on_failed(self, peer_id: int, purpose: Purpose, token: object, now: Instant) -> None:
         match purpose:
             case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
-                self._quorum_link.on_failed(peer_id, token, now)
+                self.quorum_link.on_failed(peer_id, token, now)
             case Purpose.REPLICA_FETCH:
-                self._replica_link.on_failed(token, now)
+                self.replica_link.on_failed(token, now)
             case _:
-                self._control.on_failed(token, now)
+                self.control.on_failed(token, now)
 
     def deadline(self) -> Instant | None:
         """When a request times out."""
-        return self._peers.deadline()
+        return self.peers.deadline()
 
     def check(self) -> None:
         """The invariants of the channels."""
-        self._peers.check()
+        self.peers.check()

@@ -13,7 +13,7 @@ learns that a peer's process is gone (`broker/failure_detector.py`).
 
 from collections import deque
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from tidelog.env.effects import Chunk, Close, CloseReason, Connect, EffectQueue, Send
@@ -94,26 +94,24 @@ class _InFlight:
     first_byte_by: Instant
 
 
+@dataclass(slots=True, eq=False)
 class _Channel:
     """One connection to one peer."""
 
-    __slots__ = ("address", "connection_id", "established", "frames", "in_flight", "key", "unsent")
-
-    def __init__(self, key: ChannelKey, address: tuple[str, int]) -> None:
-        # The peer and the purpose.
-        self.key = key
-        # Host and port; a changed address takes effect with the next connection.
-        self.address = address
-        # Our (negative) number of the current connection; 0 when there is none.
-        self.connection_id = 0
-        # Whether the current connection is up (else it is being made).
-        self.established = False
-        # Bytes to response frames, new for each connection.
-        self.frames = FrameReader(MAX_REQUEST_BYTES)
-        # Requests sent or about to be, in order.
-        self.in_flight: deque[_InFlight] = deque()
-        # Chunks that wait for the connection or for the end of the tick.
-        self.unsent: list[Chunk] = []
+    # The peer and the purpose.
+    key: ChannelKey
+    # Host and port; a changed address takes effect with the next connection.
+    address: tuple[str, int]
+    # Our (negative) number of the current connection; 0 when there is none.
+    connection_id: int = 0
+    # Whether the current connection is up (else it is being made).
+    established: bool = False
+    # Bytes to response frames, new for each connection.
+    frames: FrameReader = field(default_factory=lambda: FrameReader(MAX_REQUEST_BYTES))
+    # Requests sent or about to be, in order.
+    in_flight: deque[_InFlight] = field(default_factory=deque)
+    # Chunks that wait for the connection or for the end of the tick.
+    unsent: list[Chunk] = field(default_factory=list)
 
     @property
     def times_out_at(self) -> Instant:

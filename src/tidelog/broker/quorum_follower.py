@@ -3,81 +3,117 @@
 The components that call the active controller get the leader of the quorum. A leader without a
 known endpoint counts as none: this node's own disk names it, but the set of voters does not any
 more. Nothing can be sent to it until another node reports its endpoint.
+
+Committed metadata goes to its followers in a fixed order. The controller comes first, because it
+keeps the truth. Then the feed makes the image and the replicas follow it. Then handlers see the
+image (`Broker.image`), a snapshot of it may be due, and the other followers get it. A controller
+that has just become active acts last, on the image that contains all of this.
+
+Invariant `MetadataFollowsLog`: the image is the fold of all committed batches up to its offset, and
+offsets only grow.
 """
 
-from tidelog.broker.control_link import ControlLink
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from tidelog.broker.context import Broker
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.lifecycle import BrokerLifecycle
-from tidelog.broker.metadata_loader import MetadataLoader
+from tidelog.broker.metadata_feed import MetadataFeed
+from tidelog.broker.metadata_snapshots import MetadataSnapshots, with_images
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.env.instant import Instant
-from tidelog.kraft.quorum import Quorum
-from tidelog.model import NO_LEADER
+from tidelog.log.directory import LogDirectory
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import METADATA_PARTITION, NO_LEADER
 
 
+class ImageFollower(Protocol):
+    """A component that acts on a new image."""
+
+    def on_image(self, image: MetadataImage) -> None:
+        """The replicas have applied this image."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class QuorumFollower:
     """Drives the quorum, and follows it."""
 
-    def __init__(
-        self,
-        quorum: Quorum,
-        quorum_link: QuorumLink,
-        loader: MetadataLoader,
-        *,
-        node_id: int,
-        control: ControlLink,
-        controller_side: ControllerSide | None,
-        lifecycle: BrokerLifecycle | None,
-    ) -> None:
-        self._quorum = quorum
-        self._quorum_link = quorum_link
-        self._loader = loader
-        self._node_id = node_id
-        self._control = control
-        # None on a node that is only a broker.
-        self._controller_side = controller_side
-        # None on a node that is only a controller.
-        self._lifecycle = lifecycle
-        # The leader and epoch that the components were last given; None before the first.
-        self._published_leader: tuple[int, int] | None = None
-        # `Quorum.turn_count` when the quorum was last looked at; it grows with every change.
-        self._turns_seen = -1
+    # Has the quorum, and the image for its handlers.
+    broker: Broker
+    quorum_link: QuorumLink
+    directory: LogDirectory
+    feed: MetadataFeed
+    snapshots: MetadataSnapshots
+    # None on a node that is only a broker.
+    controller_side: ControllerSide | None
+    # None on a node that is only a controller.
+    lifecycle: BrokerLifecycle | None
+    # In the order in which they get an image.
+    followers: Sequence[ImageFollower]
+    # The leader and epoch that the components were last given; None before the first.
+    _published_leader: tuple[int, int] | None = field(default=None, init=False)
+    # `Quorum.turn_count` when the quorum was last looked at; it grows with every change.
+    _turns_seen: int = field(default=-1, init=False)
 
     def flow(self, now: Instant) -> bool:
         """Due timers; then messages, leader and committed metadata, if anything has changed."""
-        self._quorum.wake(now)
-        if self._quorum.turn_count == self._turns_seen:
+        quorum = self.broker.quorum
+        quorum.wake(now)
+        if quorum.turn_count == self._turns_seen:
             return False
-        self._turns_seen = self._quorum.turn_count
-        moved = self._quorum_link.flow(now)
+        self._turns_seen = quorum.turn_count
+        moved = self.quorum_link.flow(now)
         moved |= self._publish_leader(now)
-        moved |= self._loader.load(now)
+        moved |= self._load(now)
         return moved
 
     def _publish_leader(self, now: Instant) -> bool:
-        leader_id, epoch = self._quorum.leader_id, self._quorum.epoch
+        quorum = self.broker.quorum
+        leader_id, epoch = quorum.leader_id, quorum.epoch
         if (leader_id, epoch) == self._published_leader:
             return False
-        endpoint = self._quorum.endpoint_of(leader_id)
+        endpoint = quorum.endpoint_of(leader_id)
         if endpoint is None:
             leader_id = NO_LEADER
             if (leader_id, epoch) == self._published_leader:
                 return False
-        elif leader_id != self._node_id:
-            self._quorum_link.set_address(leader_id, endpoint)
+        elif leader_id != self.broker.config.node_id:
+            self.quorum_link.set_address(leader_id, endpoint)
         self._published_leader = (leader_id, epoch)
-        self._control.leader_id = leader_id
-        if self._controller_side is not None:
-            self._controller_side.on_leader_change(self._quorum, now)
-        if self._lifecycle is not None and leader_id >= 0:
-            self._lifecycle.on_controller_changed(now)
+        self.broker.control.leader_id = leader_id
+        if self.controller_side is not None:
+            self.controller_side.on_leader_change(quorum, now)
+        if self.lifecycle is not None and leader_id >= 0:
+            self.lifecycle.on_controller_changed(now)
+        return True
+
+    def _load(self, now: Instant) -> bool:
+        quorum, controller = self.broker.quorum, self.controller_side
+        if METADATA_PARTITION in self.directory.remembered and not quorum.must_catch_up:
+            self.directory.forget_former_end(METADATA_PARTITION)
+        taken = quorum.take_committed()
+        if not taken:
+            return False
+        committed = with_images(taken)
+        became_active = controller is not None and controller.on_committed(committed, now)
+        image = self.broker.image = self.feed.publish(committed, now)
+        self.snapshots.on_committed(taken, image, now)
+        for follower in self.followers:
+            follower.on_image(image)
+        if controller is not None:
+            controller.registration.on_image(image)
+            if became_active:
+                controller.on_became_active(image, now)
         return True
 
     def deadline(self) -> Instant | None:
         """When the quorum has something to do."""
-        return self._quorum.deadline()
+        return self.broker.quorum.deadline()
 
     def check(self) -> None:
-        """The quorum's invariants, and that the metadata follows its log."""
-        self._quorum.check()
-        self._loader.check()
+        """The quorum's invariants, and MetadataFollowsLog."""
+        quorum = self.broker.quorum
+        quorum.check()
+        assert self.broker.image.offset <= quorum.high_watermark, "MetadataFollowsLog"

@@ -24,7 +24,6 @@ from tidelog.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
 from tidelog.model import Endpoint
 from tidelog.replication.messages import (
     AlterPartitionResult,
-    ListOffsetsResult,
     SendAlterPartition,
     SendAssignReplicas,
     SendFetch,
@@ -34,9 +33,8 @@ from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.entities import Entity, make
 from tidelog.wire.fetch import FetchResponse
-from tidelog.wire.values import error_of, millis
 
 FETCH_VERSION: Final = k01_fetch.SENT_VERSION
 LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
@@ -104,28 +102,9 @@ class ReplicaLink:
 
     def _list_offsets_entity(self, output: SendListOffsets) -> Entity:
         request_type = codec.request_class(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION)
-        topic_type = nested(request_type, "topics")
-        partition_type = nested(topic_type, "partitions")
-        by_topic: dict[str, list[Entity]] = {}
-        for query in output.queries:
-            by_topic.setdefault(query.topic, []).append(
-                make(
-                    partition_type,
-                    partition_index=query.partition,
-                    current_leader_epoch=query.current_leader_epoch,
-                    timestamp=query.timestamp,
-                )
-            )
-        return make(
-            request_type,
-            replica_id=self._config.node_id,
-            isolation_level=0,
-            topics=tuple(
-                make(topic_type, name=name, partitions=tuple(partitions))
-                for name, partitions in by_topic.items()
-            ),
-            timeout=millis(0),
-        )
+        topics = k02_list_offsets.QUERIES.write(output.queries)
+        replica_id = self._config.node_id
+        return make(request_type, replica_id=replica_id, isolation_level=0, timeout=0, **topics)
 
     def on_answered(self, token: object, frame: memoryview | bytes, now: Instant) -> None:
         """A leader answered. Raises `MalformedFrame`."""
@@ -135,18 +114,7 @@ class ReplicaLink:
             return
         assert isinstance(token, SendListOffsets), f"unexpected token {token!r}"
         _, entity = codec.decode_response(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, frame)
-        results = [
-            ListOffsetsResult(
-                topic.name,
-                partition.partition_index,
-                error_of(partition.error_code),
-                partition.timestamp,
-                partition.offset,
-                partition.leader_epoch,
-            )
-            for topic in entity.topics
-            for partition in topic.partitions
-        ]
+        results = k02_list_offsets.RESULTS.read(entity)
         self._replicas.on_list_offsets_response(token.token, results, now)
 
     def _named(self, response: FetchResponse) -> FetchResponse:

@@ -31,11 +31,11 @@ from tidelog.broker.api.declaration import (
     QuorumQueryApi,
     VoterChangeApi,
 )
-from tidelog.broker.api.events import RequestMalformed
 from tidelog.broker.api.k58_envelope import EnvelopedContext
 from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import Forward, ForwardAnswered, ForwardDecided, ForwardOutcome
+from tidelog.broker.events import RequestMalformed
 from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Response
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
@@ -136,6 +136,10 @@ class Router:
         request = codec.decode_request(header, frame, offset)
         context = broker.connections.admit(connection, header)
         match api:
+            case LocalApi(handle=handle, is_held=True):
+                broker.held_questions.hold(
+                    context, lambda at: handle(broker, context, request, at), now
+                )
             case LocalApi():
                 api.handle(broker, context, request, now)
             case EnvelopeApi():

@@ -10,6 +10,7 @@ middle of a step. (Components handle the failures of their own files.) Only an e
 leaves no marker, so the next start recovers the logs.
 """
 
+from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog.broker.events import DirectoryFailed, MetadataFlushFailed, NodeStopped
@@ -28,34 +29,25 @@ RESIGNATION_LIMIT_MS: Final = 1000
 """How long a quorum leader that stops waits for a voter to follow it."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class Stopping:
     """How far the end of a node has come."""
 
-    def __init__(
-        self,
-        effects: EffectQueue,
-        directory: LogDirectory,
-        quorum: Quorum,
-        quorum_link: QuorumLink,
-        *,
-        lifecycle: BrokerLifecycle | None,
-        trace: Trace,
-    ) -> None:
-        self._effects = effects
-        self._directory = directory
-        self._quorum = quorum
-        self._quorum_link = quorum_link
-        # None on a node that is only a controller.
-        self._lifecycle = lifecycle
-        self._trace = trace
-        # Whether a clean stop was asked for.
-        self._is_requested = False
-        # Until when a resigned leader waits for voters; None before the resignation.
-        self._resigned_by: Instant | None = None
-        # The last disk effect of a clean stop, once it is under way.
-        self._closing: DirectoryClosed | None = None
-        # Set by the last step: nothing is done any more.
-        self.is_over = False
+    effects: EffectQueue
+    directory: LogDirectory
+    quorum: Quorum
+    quorum_link: QuorumLink
+    # None on a node that is only a controller.
+    lifecycle: BrokerLifecycle | None
+    trace: Trace
+    # Whether a clean stop was asked for.
+    _is_requested: bool = field(default=False, init=False)
+    # Until when a resigned leader waits for voters; None before the resignation.
+    _resigned_by: Instant | None = field(default=None, init=False)
+    # The last disk effect of a clean stop, once it is under way.
+    _closing: DirectoryClosed | None = field(default=None, init=False)
+    # Set by the last step: nothing is done any more.
+    is_over: bool = field(default=False, init=False)
 
     @property
     def is_closing(self) -> bool:
@@ -65,14 +57,14 @@ class Stopping:
     def begin(self, now: Instant) -> None:
         """The operator asked for a clean stop."""
         self._is_requested = True
-        if self._lifecycle is not None:
-            self._lifecycle.begin_shutdown(now)
+        if self.lifecycle is not None:
+            self.lifecycle.begin_shutdown(now)
 
     @property
     def _is_due(self) -> bool:
         """Whether the broker is gone. It may also go by itself; a controller has no such step."""
-        if self._lifecycle is not None:
-            return self._lifecycle.state is BrokerState.GONE
+        if self.lifecycle is not None:
+            return self.lifecycle.state is BrokerState.GONE
         return self._is_requested
 
     def may_close(self, now: Instant) -> bool:
@@ -81,16 +73,16 @@ class Stopping:
             return False
         if self._resigned_by is None:
             self._resigned_by = Instant(now + RESIGNATION_LIMIT_MS)
-            self._quorum.resign(now)
-            self._quorum_link.flow(now)
-        return now >= self._resigned_by or not self._quorum.is_resigning
+            self.quorum.resign(now)
+            self.quorum_link.flow(now)
+        return now >= self._resigned_by or not self.quorum.is_resigning
 
     def close(self) -> None:
         """Closes the directory; everything that was to be sent must have been flushed."""
         marker = CleanShutdown()
-        if self._lifecycle is not None:
-            marker = self._lifecycle.shutdown_marker(self._directory.clean_shutdown)
-        self._closing = self._directory.close_cleanly(marker)
+        if self.lifecycle is not None:
+            marker = self.lifecycle.shutdown_marker(self.directory.clean_shutdown)
+        self._closing = self.directory.close_cleanly(marker)
 
     def on_input(self, event: Input) -> None:
         """Takes an input while the directory is being closed."""
@@ -103,14 +95,14 @@ class Stopping:
                 pass
 
     def _on_closed(self) -> None:
-        life = self._lifecycle
-        self._trace.event(NodeStopped(broker_epoch=NO_EPOCH if life is None else life.broker_epoch))
+        life = self.lifecycle
+        self.trace.event(NodeStopped(broker_epoch=NO_EPOCH if life is None else life.broker_epoch))
         failure = "" if life is None else life.failure
         self._exit(1 if failure else 0, failure)
 
     def on_flush_failed(self, subject: object, error: str) -> None:
         """Metadata, or the directory's own files, could not be made durable."""
-        self._trace.event(MetadataFlushFailed(reason=error, what=str(subject)))
+        self.trace.event(MetadataFlushFailed(reason=error, what=str(subject)))
         self.fail(
             f"metadata could not be made durable: {error}; hint: free space or repair the disk, "
             "then start the node again"
@@ -118,7 +110,7 @@ class Stopping:
 
     def on_storage_error(self, error: StorageError | LogDamaged) -> None:
         """A step of the node was cut short."""
-        self._trace.event(DirectoryFailed(reason=str(error)))
+        self.trace.event(DirectoryFailed(reason=str(error)))
         self.fail(
             f"the log directory failed: {error}; hint: free space or repair the disk, then start "
             "the node again"
@@ -129,7 +121,7 @@ class Stopping:
         self._exit(1, message)
 
     def _exit(self, code: int, message: str) -> None:
-        self._effects.emit(Exit(code, message))
+        self.effects.emit(Exit(code, message))
         self.is_over = True
 
     def deadline(self) -> Instant | None:

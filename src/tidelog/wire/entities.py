@@ -2,35 +2,86 @@
 
 kio has a class for each message and version; a newer version has more fields. A handler that
 serves ten versions would name ten classes. Instead it takes the response class that the codec
-resolved, finds the nested classes by field name, and gives every value it knows: fields that the
-version does not have are left out. Reading is the other way round: `field` with a default.
+resolved, and gives every value it knows: fields that the version does not have are left out.
+Reading is the other way round: `field` with a default.
+
+A value may have our type where kio has another (an error code, 16 bytes of a UUID, milliseconds),
+and a nested entity may be a dict of its values.
 
 `build` and `plain` do the same for whole entities whose fields are named as the values are: the
 plain form of an entity is a mapping with 16 raw bytes for a UUID, a number for an error code,
 milliseconds for a duration, and mappings for nested entities.
 """
 
-from collections.abc import Mapping
-from dataclasses import fields
-from functools import cache
-from typing import Any, get_args
+from collections.abc import Callable, Mapping
+from dataclasses import Field, fields
+from functools import cache, partial
+from typing import Any, get_args, get_origin
 
 from tidelog.wire.primitives import NUMBERS, Number
+from tidelog.wire.values import CONVERSIONS
 
 Entity = Any
 """A kio entity: a frozen dataclass of one message and version. kio's protocol types declare no
 fields, so the modules that build and read entities treat them as dynamic."""
 
+Convert = Callable[[Any], Any]
+
+
+def make(entity_type: type, /, **values: Any) -> Entity:
+    """An entity of this class from the values that its version has."""
+    return _made(entity_type, values)
+
+
+def _made(entity_type: type, values: Mapping[str, Any]) -> Entity:
+    known, fitting = _to_kio(entity_type), {}
+    for name, value in values.items():
+        if name in known:
+            convert = known[name]
+            fitting[name] = value if convert is None or value is None else convert(value)
+    return entity_type(**fitting)
+
 
 @cache
-def _field_types(entity_type: type) -> dict[str, object]:
-    return {item.name: item.type for item in fields(entity_type)}
+def _to_kio(entity_type: type) -> dict[str, Convert | None]:
+    """How a value becomes a field's value, by name; `None` where it is one as it stands."""
+    return {item.name: _converter(item) for item in fields(entity_type)}
 
 
-def make(entity_type: type, /, **values: object) -> Entity:
-    """An entity of this class from the values that its version has."""
-    known = _field_types(entity_type)
-    return entity_type(**{name: value for name, value in values.items() if name in known})
+def _converter(item: "Field[Any]") -> Convert | None:
+    kio_type, convert, _ = CONVERSIONS.get(item.metadata.get("kafka_type"), (None, _same, _same))
+    if (entity_type := _nested_class(item.type)) is not None:
+        kio_type, convert = entity_type, partial(_made, entity_type)
+    if kio_type is None:
+        return tuple if _is_array(item) else None
+
+    def convert_item(value: Any) -> Any:
+        return value if value.__class__ is kio_type or value is None else convert(value)
+
+    return _of_items(convert_item) if _is_array(item) else convert_item
+
+
+@cache
+def from_kio(entity_type: type) -> dict[str, Convert]:
+    """How a field's value becomes a value of our type, by name."""
+    return {item.name: _back_converter(item) for item in fields(entity_type)}
+
+
+def _back_converter(item: "Field[Any]") -> Convert:
+    *_, convert = CONVERSIONS.get(item.metadata.get("kafka_type"), (_same,))
+    return _of_items(convert) if _is_array(item) and convert is not _same else convert
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _of_items(convert: Convert) -> Convert:
+    return lambda items: tuple([convert(each) for each in items])
+
+
+def _is_array(item: "Field[Any]") -> bool:
+    return any(get_origin(each) is tuple for each in (item.type, *get_args(item.type)))
 
 
 @cache
@@ -39,7 +90,7 @@ def nested(entity_type: type, name: str) -> type:
 
     Raises `KeyError` when this version has no such field.
     """
-    found = _nested_class(_field_types(entity_type)[name])
+    found = _nested_class({item.name: item.type for item in fields(entity_type)}[name])
     assert found is not None, f"{entity_type.__name__}.{name} holds no entities"
     return found
 
@@ -54,10 +105,9 @@ def _nested_class(annotation: object) -> type | None:
     return None
 
 
-@cache
 def has_field(entity_type: type, name: str) -> bool:
     """Whether this version has the field."""
-    return name in _field_types(entity_type)
+    return name in _to_kio(entity_type)
 
 
 def field(entity: Entity, name: str, default: Any) -> Any:

@@ -8,7 +8,8 @@ meet, and it takes the types from constants that `kio` exports.
 The all-zero UUID is `None` on the side of `kio` and `ZERO_UUID` on ours.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.static.constants import uuid_zero
@@ -79,6 +80,14 @@ def error_of(code: KioErrorCode) -> ErrorCode:
     """Our form of an entity's error code."""
     return _OUR_ERRORS.get(code.value, ErrorCode.UNKNOWN_SERVER_ERROR)
 
+
+CONVERSIONS: Final[Mapping[object, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]]] = {
+    "uuid": (UUID, uuid_of, bytes_of),
+    "error_code": (KioErrorCode, error, error_of),
+    "timedelta_i32": (timedelta, millis, to_millis),
+    "timedelta_i64": (timedelta, millis, to_millis),
+}
+"""By a field's wire type: `kio`'s class, the way to it, and the way back."""
 
 _EPOCHS: list[Timestamp] = []
 

@@ -29,6 +29,7 @@ from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import make
+from tidelog.wire.frames import FrameReader
 from tidelog.wire.values import error, millis
 
 TIMEOUT_MS = 30_000
@@ -110,7 +111,9 @@ class Desk:
 def a_context(header: RequestHeader) -> RequestContext:
     """A request of a client."""
     connections = Connections(EffectQueue(), 1000)
-    return RequestContext(Connection(connections, 1, "PLAINTEXT", "peer", 1000), header)
+    return RequestContext(
+        Connection(connections, 1, "PLAINTEXT", "peer", FrameReader(1000)), header
+    )
 
 
 def local(desk: Desk) -> list[Any]:

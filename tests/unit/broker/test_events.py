@@ -4,6 +4,7 @@ import pytest
 
 from tidelog.broker.events import (
     AnswerIgnored,
+    BatchesRefused,
     CallRefused,
     LogFailed,
     MetadataFlushFailed,
@@ -12,6 +13,7 @@ from tidelog.broker.events import (
     PeerReached,
     PeerSuspected,
     RegistrationTimedOut,
+    RequestMalformed,
 )
 from tidelog.env.event import EventRecord, Kind, record_of
 from tidelog.errors import ErrorCode
@@ -51,3 +53,23 @@ def test_event_files_keep_what_is_known_of_other_nodes():
     for event in (PeerReached(node_id=2), PeerLostContact(node_id=2)):
         assert event.kind is not None
         assert record_of(event) == EventRecord(event.kind, None, None, None, {"node": 2})
+
+
+def test_a_malformed_request():
+    event = RequestMalformed(connection_id=17, reason="no request header", peer="10.0.0.1")
+    assert event.text() == "connection 17 on_frame: closed (no request header) peer=10.0.0.1"
+
+
+def test_refused_batches():
+    event = BatchesRefused(
+        connection_id=17,
+        error_code=ErrorCode.CORRUPT_MESSAGE,
+        message="",
+        partition="orders-3",
+        batches=2,
+        peer="10.0.0.1",
+    )
+    assert event.text() == (
+        "connection 17 on_reply: refused (CORRUPT_MESSAGE: no record batch) "
+        "partition=orders-3 batches=2 peer=10.0.0.1"
+    )

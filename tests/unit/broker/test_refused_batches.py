@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.broker.one_node import OneNode, Wire
-from tidelog.broker.api.events import BatchesRefused
+from tidelog.broker.events import BatchesRefused
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.wire import codec

@@ -193,7 +193,7 @@ def test_isr_proposals_reach_the_wire_with_the_epochs_of_their_members(leader):
     assert (proposal.topic_id, proposal.partition) == (leader.topic_id, 0)
     assert (proposal.leader_epoch, proposal.partition_epoch) == (3, 9)
     assert proposal.new_isr == (IsrMember(1, 11), IsrMember(2, 22))
-    assert k56_alter_partition.message_of(k56_alter_partition.API.request(message)) == message
+    assert k56_alter_partition.API.message_of(k56_alter_partition.API.request(message)) == message
 
 
 def test_refusals_of_isr_proposals_do_no_harm_when_no_request_waits(leader):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tests.served import BROKER_APIS
-from tidelog.client.core.calls import entity_of
 from tidelog.client.core.partitions import by_topic
 from tidelog.client.core.values import EARLIEST, LATEST, Address
 from tidelog.errors import ErrorCode
@@ -21,6 +20,7 @@ from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import decode_batch, iter_headers
 from tidelog.wire import codec, fetch, produce
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
+from tidelog.wire.entities import make
 from tidelog.wire.values import error, millis, uuid_of
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -114,7 +114,7 @@ class ScriptedBrokers:
 
 def _encoded(header: RequestHeader, response: dict[str, Any]) -> bytes:
     kind = codec.response_class(header.api_key, header.api_version)
-    return codec.encode_response(header, entity_of(kind, _completed(response)))
+    return codec.encode_response(header, make(kind, **_completed(response)))
 
 
 def _completed(value: Any) -> Any:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from tidelog.broker.api.answers import bare_reply, refused_plainly
+from tidelog.broker.api.answers import Answer, NodeT, refused_plainly
 from tidelog.broker.connections import RequestContext
 from tidelog.controller import messages as controller_messages
 from tidelog.controller.messages import Refused
@@ -44,14 +44,14 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import messages as quorum_messages
 from tidelog.kraft.messages import VoterChangeResponse
-from tidelog.security.rights import Requirement
+from tidelog.security.rights import CLUSTER_ACTION, Operation, Requirement, ResourceType, on
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.api import VersionRange as VersionRange
-from tidelog.wire.entities import Entity, field
+from tidelog.wire.entities import Entity, field, make
+from tidelog.wire.shapes import Shape
 from tidelog.wire.values import error, error_of
 
-NodeT = TypeVar("NodeT", contravariant=True)
 MessageT = TypeVar("MessageT", bound=controller_messages.Request)
 ResultT = TypeVar("ResultT", bound=controller_messages.Response)
 RequestT = TypeVar("RequestT", bound=quorum_messages.Request)
@@ -65,6 +65,11 @@ class Listener(Enum):
 
     BROKER = "broker"
     CONTROLLER = "controller"
+
+
+BROKERS: Final = (Listener.BROKER,)
+CONTROLLERS: Final = (Listener.CONTROLLER,)
+BROKERS_AND_CONTROLLERS: Final = (Listener.BROKER, Listener.CONTROLLER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +112,8 @@ class LocalApi(Declaration, Generic[NodeT]):
     answered_by: ClassVar = "this node"
 
     handle: Callable[[NodeT, RequestContext, Entity, Instant], None]
+    is_held: bool = False
+    """Whether a request waits until this broker has caught up (`broker/held_questions.py`)."""
     unsupported: Callable[[NodeT, RequestContext], None] | None = None
     """Answers a request of an unknown version; without it the connection is closed."""
 
@@ -121,30 +128,21 @@ class HotApi(Declaration, Generic[NodeT]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sending(Generic[MessageT, ResultT]):
-    """The other end of a `ControllerApi`: how our own nodes call it."""
-
-    request_of: Callable[[type, MessageT], Entity]
-    """From the request's entity class and the message."""
-    result_of: Callable[[Entity], ResultT]
-    """From an answer without an error of the whole request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerApi(Declaration, Generic[NodeT, MessageT, ResultT]):
-    """Decided by the active controller. Entities become messages and results become entities."""
+    """Decided by the active controller. Entities become messages and results become entities.
+
+    With a `sent_version`, our own nodes send the message too."""
 
     answered_by: ClassVar = "the active controller"
 
-    message: type[MessageT]
-    result: type[ResultT]
-    message_of: Callable[[Entity], MessageT]
-    entity_of: Callable[[NodeT, type, Entity, ResultT], Entity] = bare_reply
-    """From the answer's entity class, the request and the result."""
+    message: Shape[MessageT]
+    result: Answer[NodeT, ResultT]
     refusal_of: Callable[[type, Entity, Refused], Entity] = refused_plainly
     """The answer when the request is refused as a whole: its entity class, the request, why."""
-    sending: Sending[MessageT, ResultT] | None = None
-    """With `sent_version`, for what our nodes ask for themselves."""
+
+    def message_of(self, request: Entity) -> MessageT:
+        """The controller's message."""
+        return self.message.read(request)
 
     def answer(
         self, node: NodeT, version: int, request: Entity, response: controller_messages.Response
@@ -153,14 +151,15 @@ class ControllerApi(Declaration, Generic[NodeT, MessageT, ResultT]):
         response_type: type = codec.response_class(self.key, version)
         if isinstance(response, Refused):
             return self.refusal_of(response_type, request, response)
-        assert isinstance(response, self.result), f"{self.name} was answered by {response!r}"
-        return self.entity_of(node, response_type, request, response)
+        result_type = self.result.shape.value_type
+        assert isinstance(response, result_type), f"{self.name} was answered by {response!r}"
+        return self.result.entity_of(node, response_type, request, response)
 
     def request(self, message: MessageT) -> Entity:
         """A request of our own, in the version that is sent."""
-        sending, version = self.sending, self.sent_version
-        assert sending is not None and version is not None, f"{self.name} is never sent"
-        return sending.request_of(codec.request_class(self.key, version), message)
+        assert self.sent_version is not None, f"{self.name} is never sent"
+        request_type = codec.request_class(self.key, self.sent_version)
+        return make(request_type, **self.message.write(message))
 
     def response(self, frame: Buffer) -> ResultT | Refused:
         """The value of an answer to a request of our own. Raises `MalformedFrame`."""
@@ -170,11 +169,10 @@ class ControllerApi(Declaration, Generic[NodeT, MessageT, ResultT]):
 
     def response_of(self, entity: Entity) -> ResultT | Refused:
         """The value of an answer to a request of our own."""
-        assert self.sending is not None, f"{self.name} is never sent"
         code = error_of(field(entity, "error_code", _NO_ERROR))
         if code is not ErrorCode.NONE:
             return Refused(code, field(entity, "error_message", None) or code.name)
-        return self.sending.result_of(entity)
+        return self.result.shape.read(entity)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,9 +197,13 @@ class QuorumQueryApi(Declaration, Generic[NodeT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoterChangeApi(Declaration):
-    """Decided by the quorum's leader. `kraft/codec.py` knows the entities of all of them."""
+    """Decided by the quorum's leader, for an administrator where nothing else is declared.
+    `kraft/codec.py` knows the entities of all of them."""
 
     answered_by: ClassVar = "the quorum's leader"
+
+    listeners: tuple[Listener, ...] = BROKERS_AND_CONTROLLERS
+    requires: tuple[Requirement, ...] = (on(Operation.ALTER, ResourceType.CLUSTER),)
 
     def answer(self, version: int, response: VoterChangeResponse) -> Entity:
         """The answer to a request in its version."""
@@ -212,12 +214,25 @@ class VoterChangeApi(Declaration):
         return self.answer(version, VoterChangeResponse(refused.error_code, refused.message))
 
 
+def request_of_entity(header: RequestHeader, frame: memoryview, offset: int) -> Any:
+    """`request_of` of a request that is an entity. Raises `MalformedFrame`."""
+    return quorum_codec.request_of(codec.decode_request(header, frame, offset))
+
+
+def reply_of_entity(header: RequestHeader, response: Any) -> list[Chunk]:
+    """`reply_of` of a response that becomes an entity of the request's version."""
+    entity = quorum_codec.response_to_entity(header.api_key, response, header.api_version)
+    return [codec.encode_response(header, entity)]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumApi(Declaration, Generic[RequestT, ResponseT]):
     """A request between replicas of the metadata log."""
 
     answered_by: ClassVar = "this node's replica of the metadata log"
 
+    listeners: tuple[Listener, ...] = CONTROLLERS
+    requires: tuple[Requirement, ...] = CLUSTER_ACTION
     request_of: Callable[[RequestHeader, memoryview, int], RequestT]
     """From the frame, whose body begins at an offset."""
     reply_of: Callable[[RequestHeader, ResponseT], list[Chunk]]
@@ -236,7 +251,3 @@ ForwardedApi = ControllerApi[NodeT, Any, Any] | QuorumQueryApi[NodeT] | VoterCha
 
 Api = LocalApi[NodeT] | HotApi[NodeT] | ForwardedApi[NodeT] | QuorumApi[Any, Any] | EnvelopeApi
 """Any declaration of a node that meets `NodeT`."""
-
-BROKERS: Final = (Listener.BROKER,)
-CONTROLLERS: Final = (Listener.CONTROLLER,)
-BROKERS_AND_CONTROLLERS: Final = (Listener.BROKER, Listener.CONTROLLER)

@@ -16,13 +16,14 @@ names none, where Kafka names -1: no client can use that, and librdkafka warns a
 A request whose batches are at fault leaves one log line, whatever its acks.
 """
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
-from tidelog.broker.api.events import BatchesRefused
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
 from tidelog.broker.api.needs import HasClock, HasImage, HasReplicas, HasTrace
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.events import BatchesRefused
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS
@@ -58,19 +59,15 @@ class Node(HasClock, HasImage, HasReplicas, HasTrace, Protocol):
     """What Produce needs."""
 
 
+@dataclass(slots=True, eq=False)
 class ProduceCall:
     """A produce under way: the request to answer, and what was refused already."""
 
-    __slots__ = ("acks", "context", "refused")
-
-    def __init__(
-        self, context: RequestContext, acks: int, refused: list[ProducedPartition]
-    ) -> None:
-        self.context = context
-        # A request with 0 gets no response.
-        self.acks = acks
-        # Partitions that the log was never asked for.
-        self.refused = refused
+    context: RequestContext
+    # A request with 0 gets no response.
+    acks: int
+    # Partitions that the log was never asked for.
+    refused: list[ProducedPartition]
 
 
 def handle(
@@ -81,11 +78,12 @@ def handle(
     request = wire.parse_request(version, frame, offset)
     partitions: list[ProducePartition] = []
     refused: list[ProducedPartition] = []
-    if request.transactional_id is None and _has_transactional_records(request):
+    if request.transactional_id is None and any(
+        _flags(partition) & TRANSACTIONAL_FLAG for partition in request.partitions
+    ):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         refused = [_failed(partition, code) for partition in request.partitions]
-        call = ProduceCall(context, request.acks, [])
-        on_reply(node, call, wire.ProduceResponse(refused))
+        on_reply(node, ProduceCall(context, request.acks, refused), wire.ProduceResponse([]))
         return
     for partition in request.partitions:
         found, code = _resolve(node, context, request, partition, version)
@@ -101,10 +99,6 @@ def handle(
 def _flags(partition: ProducePartition) -> int:
     records = partition.records
     return records[_FLAGS_AT] if records is not None and len(records) > _FLAGS_AT else 0
-
-
-def _has_transactional_records(request: ProduceRequest) -> bool:
-    return any(_flags(partition) & TRANSACTIONAL_FLAG for partition in request.partitions)
 
 
 def _resolve(

@@ -18,6 +18,7 @@ leader compares it (`replication.brokers`). Any other fetch with a replica id is
 has an effect.
 """
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
@@ -47,25 +48,17 @@ class Node(HasConfig, HasFetchSessions, HasImage, HasReplicas, Protocol):
     """What Fetch needs."""
 
 
+@dataclass(slots=True, eq=False)
 class FetchCall:
     """A fetch under way."""
 
-    __slots__ = ("context", "full", "refused", "session")
-
-    def __init__(
-        self,
-        context: RequestContext,
-        session: FetchSession | None,
-        full: bool,
-        refused: list[FetchedPartition],
-    ) -> None:
-        self.context = context
-        # The session that filters the response; None for a plain fetch.
-        self.session = session
-        # Whether every partition must be listed: a full fetch.
-        self.full = full
-        # Partitions that the replicas were not asked for.
-        self.refused = refused
+    context: RequestContext
+    # The session that filters the response; None for a plain fetch.
+    session: FetchSession | None
+    # Whether every partition must be listed: a full fetch.
+    full: bool
+    # Partitions that the replicas were not asked for.
+    refused: list[FetchedPartition]
 
 
 def handle(

@@ -6,12 +6,11 @@ The Fetch of the broker listener is `k01_fetch.py`.
 
 from typing import Final
 
-from tidelog.broker.api.declaration import CONTROLLERS, QuorumApi, VersionRange
+from tidelog.broker.api.declaration import QuorumApi, VersionRange
 from tidelog.env.effects import Chunk
 from tidelog.kraft import fetch_codec
 from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire import fetch as wire
 from tidelog.wire.api import ApiKey, RequestHeader
 
@@ -31,10 +30,8 @@ def reply_of(header: RequestHeader, response: QuorumFetchResponse) -> list[Chunk
 API: Final = QuorumApi(
     key=ApiKey.FETCH,
     doc=__doc__,
-    listeners=CONTROLLERS,
     versions=VersionRange(4, 18),
     sent_version=SENT_VERSIONS[ApiKey.FETCH],
-    requires=CLUSTER_ACTION,
     request_of=request_of,
     reply_of=reply_of,
 )

@@ -6,6 +6,7 @@ answer UNSUPPORTED_VERSION. A partition that is asked for twice answers INVALID_
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from tidelog.broker.api.answers import reply
@@ -18,27 +19,23 @@ from tidelog.model import NO_EPOCH
 from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.shapes import Rows, Shape
 
 SENT_VERSION: Final = 9
 """What followers send."""
 _FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8}
 
+_QUERY: Final = Shape(ListOffsetsQuery, topic="name", absent={"current_leader_epoch": NO_EPOCH})
+QUERIES: Final = Rows("topics.partitions", _QUERY, by=["name"])
+_RESULT: Final = Shape(ListOffsetsResult, topic="name")
+RESULTS: Final = Rows("topics.partitions", _RESULT, by=["name"])
+
 
 def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the logs hosted here."""
     version = context.header.api_version
-    queries = [
-        ListOffsetsQuery(
-            topic.name,
-            partition.partition_index,
-            field(partition, "current_leader_epoch", NO_EPOCH),
-            partition.timestamp,
-        )
-        for topic in request.topics
-        for partition in topic.partitions
-    ]
+    queries = QUERIES.read(request)
     refused = _refused(queries, version)
     results = node.replicas.list_offsets(
         [query for query in queries if query[:2] not in refused],
@@ -51,7 +48,7 @@ def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Ins
     context.answer(_response(context.response_type, version, request, by_partition))
 
 
-def _refused(queries: list[ListOffsetsQuery], version: int) -> dict[tuple[str, int], ErrorCode]:
+def _refused(queries: Sequence[ListOffsetsQuery], version: int) -> dict[tuple[str, int], ErrorCode]:
     refused = {}
     asked = Counter(query[:2] for query in queries)
     for query in queries:
@@ -68,28 +65,16 @@ def _response(
     request: Entity,
     results: dict[tuple[str, int], ListOffsetsResult],
 ) -> Entity:
-    topic_type = nested(response_type, "topics")
-    partition_type = nested(topic_type, "partitions")
     topics = []
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
             result = results[topic.name, partition.partition_index]
-            code = result.error_code
-            if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
-                code = ErrorCode.LEADER_NOT_AVAILABLE
-            partitions.append(
-                make(
-                    partition_type,
-                    partition_index=result.partition,
-                    error_code=error(code),
-                    timestamp=result.timestamp,
-                    offset=result.offset,
-                    leader_epoch=result.leader_epoch,
-                )
-            )
-        topics.append(make(topic_type, name=topic.name, partitions=tuple(partitions)))
-    return reply(response_type, topics=tuple(topics))
+            if result.error_code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+                result = result._replace(error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+            partitions.append(_RESULT.write(result))
+        topics.append({"name": topic.name, "partitions": partitions})
+    return reply(response_type, topics=topics)
 
 
 API: Final = LocalApi(

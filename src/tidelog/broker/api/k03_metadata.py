@@ -27,13 +27,18 @@ from collections.abc import Iterable
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.cluster_rows import (
+    OPERATIONS_NOT_ASKED,
+    any_alive_broker,
+    brokers_to_name,
+    partition_row,
+    topic_row,
+)
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.named_brokers import OPERATIONS_NOT_ASKED, any_alive_broker, brokers_to_name
 from tidelog.broker.api.needs import (
     HasAutoTopics,
     HasClusterId,
     HasConfig,
-    HasHeldQuestions,
     HasImage,
     HasUnreachable,
 )
@@ -42,41 +47,29 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.topic_names import name_fault
-from tidelog.model import INTERNAL_TOPICS, NO_LEADER, ZERO_TOPIC_ID, TopicId
+from tidelog.model import NO_LEADER, ZERO_TOPIC_ID, TopicId
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import bytes_of, error, uuid_of
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.values import bytes_of
 
 FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
 
 
-class Node(
-    HasAutoTopics, HasClusterId, HasConfig, HasHeldQuestions, HasImage, HasUnreachable, Protocol
-):
+class Node(HasAutoTopics, HasClusterId, HasConfig, HasImage, HasUnreachable, Protocol):
     """What Metadata needs."""
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Holds the request; `answer` answers it later."""
-    node.held_questions.hold(context, lambda at: answer(node, context, request, at), now)
-
-
-def answer(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the committed image."""
     version = context.header.api_version
-    response_type = context.response_type
-    topic_type = nested(response_type, "topics")
-    topics: list[Entity]
     if version < FIRST_VERSION_BY_TOPIC_ID and _asks_by_id(request):
-        topics = [_refused(topic_type, wanted.name or "") for wanted in request.topics]
+        code = ErrorCode.INVALID_REQUEST
+        topics = [topic_row(code, wanted.name or "", ZERO_TOPIC_ID) for wanted in request.topics]
     else:
         wanted = list(_wanted(node, request, version))
-        topics = [
-            _topic_entity(node, context, topic_type, name, topic_id, topic)
-            for name, topic_id, topic in wanted
-        ]
+        topics = [_topic(node, context, name, topic_id, topic) for name, topic_id, topic in wanted]
         missing = [
             name
             for name, _, topic in wanted
@@ -85,19 +78,17 @@ def answer(node: Node, context: RequestContext, request: Entity, now: Instant) -
         if missing and field(request, "allow_auto_topic_creation", True):
             node.auto_topics.create(missing, now)
     brokers = brokers_to_name(node, context.listener)
-    broker_type = nested(response_type, "brokers")
     context.answer(
         reply(
-            response_type,
-            brokers=tuple(
-                make(broker_type, node_id=node_id, host=end.host, port=end.port, rack=rack)
+            context.response_type,
+            brokers=[
+                {"node_id": node_id, "host": end.host, "port": end.port, "rack": rack}
                 for node_id, end, rack in brokers
-            ),
+            ],
             cluster_id=node.cluster_id,
             controller_id=any_alive_broker(node),
-            topics=tuple(topics),
+            topics=topics,
             cluster_authorized_operations=OPERATIONS_NOT_ASKED,
-            error_code=error(ErrorCode.NONE),
         )
     )
 
@@ -106,18 +97,6 @@ def _asks_by_id(request: Entity) -> bool:
     return any(
         wanted.name is None or field(wanted, "topic_id", None) is not None
         for wanted in request.topics or ()
-    )
-
-
-def _refused(topic_type: type, name: str) -> Entity:
-    return make(
-        topic_type,
-        error_code=error(ErrorCode.INVALID_REQUEST),
-        name=name,
-        topic_id=None,
-        is_internal=False,
-        partitions=(),
-        topic_authorized_operations=OPERATIONS_NOT_ASKED,
     )
 
 
@@ -140,43 +119,29 @@ def _wanted(
             yield wanted.name, (found.topic_id if found else ZERO_TOPIC_ID), found
 
 
-def _topic_entity(
+def _topic(
     node: Node,
     context: RequestContext,
-    topic_type: type,
     name: str | None,
     topic_id: TopicId,
     topic: TopicImage | None,
-) -> Entity:
-    if topic is None:
-        if topic_id != ZERO_TOPIC_ID:
-            code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif name_fault(name or "") is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        else:
-            code = ErrorCode.INVALID_TOPIC_EXCEPTION
-        partitions: tuple[Entity, ...] = ()
-    else:
-        code = ErrorCode.NONE
-        partition_type = nested(topic_type, "partitions")
-        partitions = tuple(
-            _partition_entity(node, context, partition_type, index, topic.partitions[index])
+) -> dict[str, object]:
+    if topic is not None:
+        partitions = [
+            _partition(node, context, index, topic.partitions[index])
             for index in sorted(topic.partitions)
-        )
-    return make(
-        topic_type,
-        error_code=error(code),
-        name=name,
-        topic_id=uuid_of(topic_id),
-        is_internal=name in INTERNAL_TOPICS,
-        partitions=partitions,
-        topic_authorized_operations=OPERATIONS_NOT_ASKED,
-    )
+        ]
+        return topic_row(ErrorCode.NONE, name, topic_id, partitions)
+    if topic_id != ZERO_TOPIC_ID:
+        return topic_row(ErrorCode.UNKNOWN_TOPIC_ID, name, topic_id)
+    is_valid = name_fault(name or "") is None
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return topic_row(code, name, topic_id)
 
 
-def _partition_entity(
-    node: Node, context: RequestContext, partition_type: type, index: int, partition: PartitionImage
-) -> Entity:
+def _partition(
+    node: Node, context: RequestContext, index: int, partition: PartitionImage
+) -> dict[str, object]:
     code, leader_id = ErrorCode.NONE, partition.leader
     if not node.image.is_alive(partition.leader) or partition.leader in node.unreachable:
         code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
@@ -185,16 +150,7 @@ def _partition_entity(
         is_known = context.header.api_version >= FIRST_VERSION_WITH_MISSING_LISTENERS
         code = ErrorCode.LISTENER_NOT_FOUND if is_known else ErrorCode.LEADER_NOT_AVAILABLE
         leader_id = NO_LEADER
-    return make(
-        partition_type,
-        error_code=error(code),
-        partition_index=index,
-        leader_id=leader_id,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=tuple(partition.replicas),
-        isr_nodes=tuple(partition.isr),
-        offline_replicas=node.image.offline_replicas(partition),
-    )
+    return partition_row(node.image, code, leader_id, index, partition)
 
 
 API: Final = LocalApi(
@@ -212,4 +168,5 @@ API: Final = LocalApi(
         ),
     ),
     handle=handle,
+    is_held=True,
 )

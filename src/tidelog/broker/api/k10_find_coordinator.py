@@ -14,30 +14,18 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, has_field, make, nested
-from tidelog.wire.values import error
+from tidelog.wire.entities import Entity, field
 
 
 def handle(node: object, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers every key with the same error."""
-    response_type = context.response_type
     code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker hosts no coordinators"
     if field(request, "key_type", 0) not in (0, 1, 2):
         code, message = ErrorCode.INVALID_REQUEST, "unknown key type"
-    place = {
-        "node_id": -1,
-        "host": "",
-        "port": -1,
-        "error_code": error(code),
-        "error_message": message,
-    }
-    if has_field(response_type, "coordinators"):
-        item_type = nested(response_type, "coordinators")
-        coordinators = tuple(make(item_type, key=key, **place) for key in request.coordinator_keys)
-        entity = reply(response_type, coordinators=coordinators)
-    else:
-        entity = reply(response_type, **place)
-    context.answer(entity)
+    place = {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": message}
+    keys = field(request, "coordinator_keys", ())
+    coordinators = [{"key": key, **place} for key in keys]
+    context.answer(reply(context.response_type, coordinators=coordinators, **place))
 
 
 API: Final = LocalApi(

@@ -9,6 +9,7 @@ version 4, whose clients would take 0 for "absent".
 import re
 from typing import Final, Protocol
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, Listener, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasApis, HasConfig, HasImage, HasQuorum
 from tidelog.broker.connections import RequestContext
@@ -19,8 +20,7 @@ from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.kraft.voters import KRAFT_VERSION
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, has_field, make, nested
-from tidelog.wire.values import error, millis
+from tidelog.wire.entities import Entity
 
 FIRST_VERSION_WITH_LEVEL_0: Final = 4
 
@@ -49,43 +49,32 @@ def unsupported(node: Node, context: RequestContext) -> None:
 
 
 def _response(node: Node, context: RequestContext, response_type: type, code: ErrorCode) -> Entity:
-    api_type = nested(response_type, "api_keys")
     on_controller = context.listener in node.config.controller_listener_names
     apis = node.apis.advertised(Listener.CONTROLLER if on_controller else Listener.BROKER)
     if code is ErrorCode.INVALID_REQUEST:
         apis = {}
-    values: dict[str, object] = {
-        "error_code": error(code),
-        "throttle_time": millis(0),
-        "api_keys": tuple(
-            make(api_type, api_key=int(key), min_version=low, max_version=high)
-            for key, (low, high) in sorted(apis.items())
-        ),
-    }
-    if has_field(response_type, "finalized_features"):
-        values |= _features(node, response_type, context.header.api_version)
-    return make(response_type, **values)
-
-
-def _features(node: Node, response_type: type, version: int) -> dict[str, object]:
-    supported_type = nested(response_type, "supported_features")
-    finalized_type = nested(response_type, "finalized_features")
-    shows_all = version >= FIRST_VERSION_WITH_LEVEL_0
+    shows_all = context.header.api_version >= FIRST_VERSION_WITH_LEVEL_0
     # The quorum's own feature is in its log and not in the image.
     levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
-    return {
-        "supported_features": tuple(
-            make(supported_type, name=name, min_version=low, max_version=high)
+    return reply(
+        response_type,
+        error_code=code,
+        api_keys=[
+            {"api_key": int(key), "min_version": low, "max_version": high}
+            for key, (low, high) in sorted(apis.items())
+        ],
+        supported_features=[
+            {"name": name, "min_version": low, "max_version": high}
             for name, (low, high) in sorted(FEATURES.items())
             if low > 0 or shows_all
-        ),
-        "finalized_features_epoch": node.image.offset,
-        "finalized_features": tuple(
-            make(finalized_type, name=name, max_version_level=level, min_version_level=level)
+        ],
+        finalized_features_epoch=node.image.offset,
+        finalized_features=[
+            {"name": name, "max_version_level": level, "min_version_level": level}
             for name, level in sorted(levels.items())
             if level > 0
-        ),
-    }
+        ],
+    )
 
 
 API: Final = LocalApi(

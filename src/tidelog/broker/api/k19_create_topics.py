@@ -2,28 +2,18 @@
 
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import reply
-from tidelog.broker.api.declaration import (
-    BROKERS_AND_CONTROLLERS,
-    ControllerApi,
-    Sending,
-    VersionRange,
-)
+from tidelog.broker.api.answers import Answer, refused_each, reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
+from tidelog.broker.api.k32_describe_configs import CONFIG
 from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.config import BrokerOverrides, describe_topic_config
+from tidelog.controller import topic_messages as messages
 from tidelog.controller.messages import Refused
-from tidelog.controller.topic_messages import (
-    CreateTopics,
-    CreateTopicsResult,
-    NewTopic,
-    NewTopicResult,
-)
 from tidelog.errors import ErrorCode
-from tidelog.model import TopicId
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, has_field, make, nested
-from tidelog.wire.values import bytes_of, error, error_of, millis, uuid_of
+from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Place, Shape, tuples
 
 TIMEOUT_MS: Final = 30_000
 
@@ -32,118 +22,52 @@ class Node(HasConfig, HasImage, Protocol):
     """What the answer shows is of the node's configuration."""
 
 
-def message_of(request: Entity) -> CreateTopics:
-    """The controller's message."""
-    topics = tuple(
-        NewTopic(
-            topic.name,
-            topic.num_partitions,
-            topic.replication_factor,
-            tuple((item.partition_index, tuple(item.broker_ids)) for item in topic.assignments),
-            tuple((config.name, config.value) for config in topic.configs),
-        )
-        for topic in request.topics
-    )
-    return CreateTopics(topics, field(request, "validate_only", False))
+_CONFIGS: Final = Place(lambda topic: {}, lambda configs: {"configs": ()})
+"""Of a topic that was made; `entity_of` shows them, and our own nodes do not read them."""
+
+MESSAGE: Final = Shape(
+    messages.CreateTopics,
+    topics=Shape(
+        messages.NewTopic,
+        assignments=tuples("assignments", "partition_index", "broker_ids"),
+        configs=tuples("configs", "name", "value"),
+    ),
+    fixed={"timeout": TIMEOUT_MS},
+)
+_RESULT: Final = Shape(
+    messages.CreateTopicsResult, topics=Shape(messages.NewTopicResult, configs=_CONFIGS)
+)
 
 
 def entity_of(
-    node: Node, response_type: type, request: Entity, result: CreateTopicsResult
+    node: Node, response_type: type, request: Entity, result: messages.CreateTopicsResult
 ) -> Entity:
     """The reply; a topic that was made is shown with its configs."""
-    topic_type = nested(response_type, "topics")
-    return reply(
-        response_type,
-        topics=tuple(
-            _topic(topic_type, topic, _configs(node, topic_type, topic)) for topic in result.topics
-        ),
-    )
+    rows = _RESULT.write(result)["topics"]
+    topics = [
+        row | {"configs": _configs(node, topic)}
+        for row, topic in zip(rows, result.topics, strict=True)
+    ]
+    return reply(response_type, topics=topics)
 
 
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """A refusal of the whole request becomes every topic's error."""
-    topic_type = nested(response_type, "topics")
-    return reply(
-        response_type,
-        topics=tuple(
-            _topic(topic_type, NewTopicResult(topic.name, refused.error_code, refused.message))
-            for topic in request.topics
-        ),
-    )
-
-
-def _configs(node: Node, topic_type: type, topic: NewTopicResult) -> tuple[Entity, ...]:
-    if not has_field(topic_type, "configs") or topic.error_code is not ErrorCode.NONE:
-        return ()
-    config_type = nested(topic_type, "configs")
+def _configs(node: Node, topic: messages.NewTopicResult) -> list[dict[str, object]]:
+    if topic.error_code is not ErrorCode.NONE:
+        return []
     levels = BrokerOverrides(
         own=node.image.broker_configs(node.config.node_id), default=node.image.broker_configs(None)
     )
-    return tuple(
-        make(
-            config_type,
-            name=item.name,
-            value=item.value,
-            read_only=item.read_only,
-            config_source=int(item.source),
-            is_sensitive=item.sensitive,
-        )
-        for item in describe_topic_config(topic.configs, node.config, levels)
-    )
+    described = describe_topic_config(topic.configs, node.config, levels)
+    return [CONFIG.write(item) for item in described]
 
 
-def _topic(topic_type: type, topic: NewTopicResult, configs: tuple[Entity, ...] = ()) -> Entity:
-    return make(
-        topic_type,
-        name=topic.name,
-        topic_id=uuid_of(topic.topic_id),
-        error_code=error(topic.error_code),
-        error_message=topic.message,
-        num_partitions=topic.num_partitions,
-        replication_factor=topic.replication_factor,
-        configs=configs,
-    )
+RESULT: Final = Answer(_RESULT, entity_of)
 
 
-def request_of(request_type: type, message: CreateTopics) -> Entity:
-    """The wire request of a broker that creates topics by itself; no assignments."""
-    topic_type = nested(request_type, "topics")
-    config_type = nested(topic_type, "configs")
-    return make(
-        request_type,
-        topics=tuple(
-            make(
-                topic_type,
-                name=topic.name,
-                num_partitions=topic.num_partitions,
-                replication_factor=topic.replication_factor,
-                assignments=(),
-                configs=tuple(
-                    make(config_type, name=name, value=value) for name, value in topic.configs
-                ),
-            )
-            for topic in message.topics
-        ),
-        timeout=millis(TIMEOUT_MS),
-        validate_only=message.validate_only,
-    )
-
-
-def result_of(entity: Entity) -> CreateTopicsResult:
-    """The controller's answer."""
-    return CreateTopicsResult(
-        tuple(
-            NewTopicResult(
-                topic.name,
-                error_of(topic.error_code),
-                topic.error_message,
-                TopicId(bytes_of(topic.topic_id)),
-                topic.num_partitions,
-                topic.replication_factor,
-            )
-            for topic in entity.topics
-        )
-    )
+def _refused(request: Entity, refused: Refused) -> messages.CreateTopicsResult:
+    code, message = refused.error_code, refused.message
+    topics = (messages.NewTopicResult(topic.name, code, message) for topic in request.topics)
+    return messages.CreateTopicsResult(tuple(topics))
 
 
 API: Final = ControllerApi(
@@ -153,10 +77,7 @@ API: Final = ControllerApi(
     versions=VersionRange(2, 7),
     sent_version=7,
     requires=(on(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC),),
-    message=CreateTopics,
-    result=CreateTopicsResult,
-    message_of=message_of,
-    entity_of=entity_of,
-    refusal_of=refusal_of,
-    sending=Sending(request_of=request_of, result_of=result_of),
+    message=MESSAGE,
+    result=RESULT,
+    refusal_of=refused_each(RESULT, _refused),
 )

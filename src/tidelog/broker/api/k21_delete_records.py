@@ -6,6 +6,7 @@ rest, see `replication/delete_path.py`. The answer comes when all alive replicas
 records, or at the deadline of the request.
 """
 
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
@@ -18,37 +19,37 @@ from tidelog.model import INTERNAL_TOPICS
 from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, RecordsToDelete
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error, to_millis
+from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Rows, Shape
+from tidelog.wire.values import to_millis
+
+_WANTED: Final = Rows("topics.partitions", Shape(RecordsToDelete, topic="name"), by=["name"])
+_DELETED: Final = Rows("topics.partitions", Shape(DeletedRecords, topic="name"), by=["name"])
 
 
 class Node(HasImage, HasReplicas, Protocol):
     """What DeleteRecords needs."""
 
 
+@dataclass(slots=True, eq=False)
 class DeleteCall:
     """A deletion under way: the request to answer, and what was refused already."""
 
-    __slots__ = ("context", "refused")
-
-    def __init__(self, context: RequestContext, refused: list[DeletedRecords]) -> None:
-        self.context = context
-        # Partitions whose logs are left alone.
-        self.refused = refused
+    context: RequestContext
+    # Partitions whose logs are left alone.
+    refused: list[DeletedRecords]
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Hands the offsets to the replicas; the reply comes through `on_reply`."""
     wanted: list[RecordsToDelete] = []
     refused: list[DeletedRecords] = []
-    for topic in request.topics:
-        for partition in topic.partitions:
-            want = RecordsToDelete(topic.name, partition.partition_index, partition.offset)
-            code = _refusal(node, want)
-            if code is ErrorCode.NONE:
-                wanted.append(want)
-            else:
-                refused.append(DeletedRecords(want.topic, want.partition, code))
+    for want in _WANTED.read(request):
+        code = _refusal(node, want)
+        if code is ErrorCode.NONE:
+            wanted.append(want)
+        else:
+            refused.append(DeletedRecords(want.topic, want.partition, code))
     call = DeleteCall(context, refused)
     node.replicas.delete_records(wanted, call, now, timeout_ms=to_millis(request.timeout))
 
@@ -64,24 +65,8 @@ def _refusal(node: Node, want: RecordsToDelete) -> ErrorCode:
 
 def on_reply(call: DeleteCall, response: DeleteRecordsResult) -> None:
     """The replicas are done with every partition."""
-    response_type = call.context.response_type
-    topic_type = nested(response_type, "topics")
-    partition_type = nested(topic_type, "partitions")
-    by_topic: dict[str, list[Entity]] = {}
-    for result in (*response.partitions, *call.refused):
-        by_topic.setdefault(result.topic, []).append(
-            make(
-                partition_type,
-                partition_index=result.partition,
-                low_watermark=result.low_watermark,
-                error_code=error(result.error_code),
-            )
-        )
-    topics = tuple(
-        make(topic_type, name=name, partitions=tuple(partitions))
-        for name, partitions in by_topic.items()
-    )
-    call.context.answer(reply(response_type, topics=topics))
+    context, results = call.context, (*response.partitions, *call.refused)
+    context.answer(reply(context.response_type, **_DELETED.write(results)))
 
 
 API: Final = LocalApi(

@@ -16,7 +16,6 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, Right, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
-from tidelog.wire.values import error
 
 
 def handle(node: HasProducerIds, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -45,7 +44,7 @@ def _response(
     context: RequestContext, code: ErrorCode, producer_id: int = -1, epoch: int = -1
 ) -> Entity:
     return reply(
-        context.response_type, error_code=error(code), producer_id=producer_id, producer_epoch=epoch
+        context.response_type, error_code=code, producer_id=producer_id, producer_epoch=epoch
     )
 
 

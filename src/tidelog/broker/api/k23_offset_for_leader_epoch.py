@@ -7,43 +7,27 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
-from tidelog.replication.messages import EpochEndQuery
+from tidelog.model import EpochEndOffset
+from tidelog.replication.messages import EpochEndQuery, EpochEndResult
 from tidelog.security.rights import Operation, ResourceType, Right
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error
+from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Place, Shape
+
+_QUERY: Final = Shape(EpochEndQuery, partition="partition")
+_END: Final = Shape(EpochEndOffset)
+_RESULT: Final = Shape(EpochEndResult, partition="partition", end=Place(_END.read, _END.write))
 
 
 def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the epoch caches of the partitions led here."""
-    response_type = context.response_type
-    topic_type = nested(response_type, "topics")
-    partition_type = nested(topic_type, "partitions")
     topics = []
     for topic in request.topics:
-        results = node.replicas.end_offsets_for_epochs(
-            [
-                EpochEndQuery(
-                    topic.topic,
-                    partition.partition,
-                    partition.current_leader_epoch,
-                    partition.leader_epoch,
-                )
-                for partition in topic.partitions
-            ]
-        )
-        partitions = tuple(
-            make(
-                partition_type,
-                error_code=error(result.error_code),
-                partition=result.partition,
-                leader_epoch=result.end.leader_epoch,
-                end_offset=result.end.end_offset,
-            )
-            for result in results
-        )
-        topics.append(make(topic_type, topic=topic.topic, partitions=partitions))
-    context.answer(reply(response_type, topics=tuple(topics)))
+        outer = {"topic": topic.topic}
+        queries = [_QUERY.read(partition, outer) for partition in topic.partitions]
+        results = node.replicas.end_offsets_for_epochs(queries)
+        topics.append({"topic": topic.topic, "partitions": [*map(_RESULT.write, results)]})
+    context.answer(reply(context.response_type, topics=topics))
 
 
 API: Final = LocalApi(

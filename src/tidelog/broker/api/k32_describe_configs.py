@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.needs import HasConfig, HasHeldQuestions, HasImage
+from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.config import (
     BrokerOverrides,
@@ -24,23 +24,25 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, make, nested
-from tidelog.wire.values import error
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.shapes import Shape
+
+CONFIG: Final = Shape(
+    DescribedConfig, source="config_source", sensitive="is_sensitive", type="config_type"
+)
 
 
-class Node(HasConfig, HasHeldQuestions, HasImage, Protocol):
+class Node(HasConfig, HasImage, Protocol):
     """What DescribeConfigs needs."""
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Holds the request until this broker has caught up; `answer` answers it."""
-    node.held_questions.hold(context, lambda _: answer(node, context, request), now)
-
-
-def answer(node: Node, context: RequestContext, request: Entity) -> None:
     """Answers every resource, each with its own error."""
-    response_type = context.response_type
-    result_type = nested(response_type, "results")
+    left_out: dict[str, object] = {}
+    if not field(request, "include_synonyms", False):
+        left_out["synonyms"] = ()
+    if not field(request, "include_documentation", False):
+        left_out["documentation"] = None
     results = []
     for resource in request.resources:
         code, message, described = ErrorCode.NONE, "", []
@@ -50,21 +52,19 @@ def answer(node: Node, context: RequestContext, request: Entity) -> None:
             code, message = fault.code, fault.message
         wanted = resource.configuration_keys
         results.append(
-            make(
-                result_type,
-                error_code=error(code),
-                error_message=message or None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                configs=tuple(
-                    _config(result_type, item, request)
+            {
+                "error_code": code,
+                "error_message": message or None,
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+                "configs": [
+                    CONFIG.write(item) | left_out
                     for item in described
                     if not wanted or item.name in wanted
-                ),
-            )
+                ],
+            }
         )
-    entity = reply(response_type, results=tuple(results))
-    context.answer(entity)
+    context.answer(reply(context.response_type, results=results))
 
 
 def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
@@ -106,29 +106,6 @@ def _cluster_default(name: str, value: str) -> DescribedConfig:
     )
 
 
-def _config(result_type: type, item: DescribedConfig, request: Entity) -> Entity:
-    config_type = nested(result_type, "configs")
-    synonym_type = nested(config_type, "synonyms")
-    synonyms: tuple[Entity, ...] = ()
-    if field(request, "include_synonyms", False):
-        synonyms = tuple(
-            make(synonym_type, name=synonym.name, value=synonym.value, source=int(synonym.source))
-            for synonym in item.synonyms
-        )
-    documented = field(request, "include_documentation", False)
-    return make(
-        config_type,
-        name=item.name,
-        value=item.value,
-        read_only=item.read_only,
-        config_source=int(item.source),
-        is_sensitive=item.sensitive,
-        synonyms=synonyms,
-        config_type=int(item.type),
-        documentation=item.documentation if documented else None,
-    )
-
-
 API: Final = LocalApi(
     key=ApiKey.DESCRIBE_CONFIGS,
     doc=__doc__,
@@ -136,4 +113,5 @@ API: Final = LocalApi(
     versions=VersionRange(1, 4),
     requires=(on(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),),
     handle=handle,
+    is_held=True,
 )

@@ -7,33 +7,19 @@ tools use it: two of them at the same time undo each other's work.
 from typing import Final
 
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.broker.api.k44_incremental_alter_configs import REQUIRES, entity_of, refusal_of
-from tidelog.controller.messages import (
-    ConfigChange,
-    ConfigOperation,
-    ConfigResourceChange,
-    IncrementalAlterConfigs,
-    IncrementalAlterConfigsResult,
-)
+from tidelog.broker.api.k44_incremental_alter_configs import REFUSAL_OF, REQUIRES, RESULT
+from tidelog.controller import messages
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Place, Rows, Shape
 
-
-def message_of(request: Entity) -> IncrementalAlterConfigs:
-    """The controller's message."""
-    resources = tuple(
-        ConfigResourceChange(
-            resource.resource_type,
-            resource.resource_name,
-            tuple(
-                ConfigChange(config.name, int(ConfigOperation.SET), config.value)
-                for config in resource.configs
-            ),
-        )
-        for resource in request.resources
-    )
-    return IncrementalAlterConfigs(resources, request.validate_only, replaces=True)
-
+_SET: Final = Shape(
+    messages.ConfigChange, operation=Place(lambda config: int(messages.ConfigOperation.SET))
+)
+MESSAGE: Final = Shape(
+    messages.IncrementalAlterConfigs,
+    resources=Shape(messages.ConfigResourceChange, changes=Rows("configs", _SET)),
+    replaces=Place(lambda request: True),
+)
 
 API: Final = ControllerApi(
     key=ApiKey.ALTER_CONFIGS,
@@ -41,9 +27,7 @@ API: Final = ControllerApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 2),
     requires=REQUIRES,
-    message=IncrementalAlterConfigs,
-    result=IncrementalAlterConfigsResult,
-    message_of=message_of,
-    entity_of=entity_of,
-    refusal_of=refusal_of,
+    message=MESSAGE,
+    result=RESULT,
+    refusal_of=REFUSAL_OF,
 )

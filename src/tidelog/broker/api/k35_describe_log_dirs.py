@@ -19,8 +19,7 @@ from tidelog.errors import ErrorCode, StorageError
 from tidelog.model import TopicPartition
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error
+from tidelog.wire.entities import Entity
 
 
 class Node(HasDisk, HasReplicas, Protocol):
@@ -29,37 +28,27 @@ class Node(HasDisk, HasReplicas, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the replicas that are hosted here."""
-    response_type = context.response_type
-    result_type = nested(response_type, "results")
-    topic_type = nested(result_type, "topics")
-    partition_type = nested(topic_type, "partitions")
-    by_topic: dict[str, list[Entity]] = {}
+    by_topic: dict[str, list[object]] = {}
     for key in _wanted(node, request):
         log = node.replicas.partitions[key].log
         by_topic.setdefault(key.topic, []).append(
-            make(
-                partition_type,
-                partition_index=key.partition,
-                partition_size=log.size_bytes,
-                offset_lag=max(0, log.high_watermark - log.log_end_offset),
-                is_future_key=False,
-            )
+            {
+                "partition_index": key.partition,
+                "partition_size": log.size_bytes,
+                "offset_lag": max(0, log.high_watermark - log.log_end_offset),
+                "is_future_key": False,
+            }
         )
     space = _space(node)
-    result = make(
-        result_type,
-        error_code=error(ErrorCode.NONE),
-        log_dir=node.disk.root,
-        topics=tuple(
-            make(topic_type, name=name, partitions=tuple(partitions))
-            for name, partitions in by_topic.items()
-        ),
-        total_bytes=space.total_bytes,
-        usable_bytes=space.usable_bytes,
-        is_cordoned=False,
-    )
-    entity = reply(response_type, results=(result,))
-    context.answer(entity)
+    result = {
+        "error_code": ErrorCode.NONE,
+        "log_dir": node.disk.root,
+        "topics": [{"name": name, "partitions": rows} for name, rows in by_topic.items()],
+        "total_bytes": space.total_bytes,
+        "usable_bytes": space.usable_bytes,
+        "is_cordoned": False,
+    }
+    context.answer(reply(context.response_type, results=[result]))
 
 
 def _wanted(node: Node, request: Entity) -> list[TopicPartition]:

@@ -2,71 +2,36 @@
 
 from typing import Final
 
-from tidelog.broker.api.answers import reply
+from tidelog.broker.api.answers import answer, refused_each
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import (
-    ConfigChange,
-    ConfigResourceChange,
-    ConfigResourceResult,
-    IncrementalAlterConfigs,
-    IncrementalAlterConfigsResult,
-    Refused,
-)
+from tidelog.controller import messages
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
-from tidelog.wire.values import error
+from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Rows, Shape
 
 REQUIRES: Final = (on(Operation.ALTER_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),)
 
-
-def message_of(request: Entity) -> IncrementalAlterConfigs:
-    """The controller's message."""
-    resources = tuple(
-        ConfigResourceChange(
-            resource.resource_type,
-            resource.resource_name,
-            tuple(
-                ConfigChange(config.name, config.config_operation, config.value)
-                for config in resource.configs
-            ),
-        )
-        for resource in request.resources
-    )
-    return IncrementalAlterConfigs(resources, request.validate_only)
+_CHANGE: Final = Shape(messages.ConfigChange, operation="config_operation")
+MESSAGE: Final = Shape(
+    messages.IncrementalAlterConfigs,
+    resources=Shape(messages.ConfigResourceChange, changes=Rows("configs", _CHANGE)),
+)
+RESULT: Final = answer(messages.IncrementalAlterConfigsResult, resources="responses")
+"""The answer of either API that alters configurations."""
 
 
-def entity_of(
-    node: object, response_type: type, request: Entity, result: IncrementalAlterConfigsResult
-) -> Entity:
-    """The reply of either API that alters configurations."""
-    item_type = nested(response_type, "responses")
-    return reply(
-        response_type,
-        responses=tuple(
-            make(
-                item_type,
-                error_code=error(resource.error_code),
-                error_message=resource.message,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource in result.resources
-        ),
-    )
-
-
-def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
-    """A refusal of the whole request becomes every resource's error."""
+def _refused(request: Entity, refused: messages.Refused) -> messages.IncrementalAlterConfigsResult:
     resources = (
-        ConfigResourceResult(
+        messages.ConfigResourceResult(
             resource.resource_type, resource.resource_name, refused.error_code, refused.message
         )
         for resource in request.resources
     )
-    result = IncrementalAlterConfigsResult(tuple(resources))
-    return entity_of(None, response_type, request, result)
+    return messages.IncrementalAlterConfigsResult(tuple(resources))
 
+
+REFUSAL_OF: Final = refused_each(RESULT, _refused)
 
 API: Final = ControllerApi(
     key=ApiKey.INCREMENTAL_ALTER_CONFIGS,
@@ -74,9 +39,7 @@ API: Final = ControllerApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 1),
     requires=REQUIRES,
-    message=IncrementalAlterConfigs,
-    result=IncrementalAlterConfigsResult,
-    message_of=message_of,
-    entity_of=entity_of,
-    refusal_of=refusal_of,
+    message=MESSAGE,
+    result=RESULT,
+    refusal_of=REFUSAL_OF,
 )

@@ -2,48 +2,25 @@
 
 from typing import Final
 
-from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.answers import answer, refused_at_top
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller.messages import ListReassignments, ListReassignmentsResult
+from tidelog.controller import messages
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.shapes import Rows, Shape, tuples
 
-
-def message_of(request: Entity) -> ListReassignments:
-    """The controller's message."""
-    if request.topics is None:
-        return ListReassignments(None)
-    return ListReassignments(
-        tuple((topic.name, tuple(topic.partition_indexes)) for topic in request.topics)
-    )
-
-
-def entity_of(
-    node: object, response_type: type, request: Entity, result: ListReassignmentsResult
-) -> Entity:
-    """The reply, grouped by topic."""
-    topic_type = nested(response_type, "topics")
-    partition_type = nested(topic_type, "partitions")
-    by_topic: dict[str, list[Entity]] = {}
-    for item in result.found:
-        by_topic.setdefault(item.topic, []).append(
-            make(
-                partition_type,
-                partition_index=item.partition,
-                replicas=item.replicas,
-                adding_replicas=item.adding,
-                removing_replicas=item.removing,
-            )
-        )
-    return reply(
-        response_type,
-        topics=tuple(
-            make(topic_type, name=topic, partitions=tuple(partitions))
-            for topic, partitions in by_topic.items()
-        ),
-    )
-
+MESSAGE: Final = Shape(
+    messages.ListReassignments, partitions=tuples("topics", "name", "partition_indexes")
+)
+_ROW: Final = Shape(
+    messages.ReassignmentInProgress,
+    topic="name",
+    adding="adding_replicas",
+    removing="removing_replicas",
+)
+RESULT: Final = answer(
+    messages.ListReassignmentsResult, found=Rows("topics.partitions", _ROW, by=["name"])
+)
 
 API: Final = ControllerApi(
     key=ApiKey.LIST_PARTITION_REASSIGNMENTS,
@@ -51,9 +28,7 @@ API: Final = ControllerApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
     requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
-    message=ListReassignments,
-    result=ListReassignmentsResult,
-    message_of=message_of,
-    entity_of=entity_of,
+    message=MESSAGE,
+    result=RESULT,
     refusal_of=refused_at_top(topics=()),
 )

@@ -5,19 +5,15 @@ The replica of the metadata log answers (`kraft/`); the wire form is in `kraft/c
 
 from typing import Final
 
-from tidelog.broker.api.declaration import CONTROLLERS, QuorumApi, VersionRange
-from tidelog.broker.api.quorum_frames import reply_of, request_of
+from tidelog.broker.api import declaration
 from tidelog.kraft.codec import SENT_VERSIONS
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 
-API: Final = QuorumApi(
+API: Final = declaration.QuorumApi(
     key=ApiKey.END_QUORUM_EPOCH,
     doc=__doc__,
-    listeners=CONTROLLERS,
-    versions=VersionRange(0, 1),
+    versions=declaration.VersionRange(0, 1),
     sent_version=SENT_VERSIONS[ApiKey.END_QUORUM_EPOCH],
-    requires=CLUSTER_ACTION,
-    request_of=request_of,
-    reply_of=reply_of,
+    request_of=declaration.request_of_entity,
+    reply_of=declaration.reply_of_entity,
 )

@@ -20,7 +20,7 @@ from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import error, error_of
+from tidelog.wire.values import error_of
 
 VERSION: Final = 0
 _LOOPBACK: Final = b"\x7f\x00\x00\x01"
@@ -47,7 +47,7 @@ class EnvelopedContext:
 
 
 def _answer(outer: RequestContext, code: ErrorCode, inner: bytes | None) -> None:
-    outer.answer(make(outer.response_type, response_data=inner, error_code=error(code)))
+    outer.answer(make(outer.response_type, response_data=inner, error_code=code))
 
 
 def refuse(outer: RequestContext, code: ErrorCode) -> None:

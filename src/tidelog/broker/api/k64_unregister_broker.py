@@ -2,25 +2,19 @@
 
 from typing import Final
 
+from tidelog.broker.api.answers import answer
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import UnregisterBroker, UnregisterBrokerResult
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.shapes import Shape
 
-
-def message_of(request: Entity) -> UnregisterBroker:
-    """The controller's message."""
-    return UnregisterBroker(request.broker_id)
-
-
-API: Final[ControllerApi[object, UnregisterBroker, UnregisterBrokerResult]] = ControllerApi(
+API: Final = ControllerApi(
     key=ApiKey.UNREGISTER_BROKER,
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
     requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
-    message=UnregisterBroker,
-    result=UnregisterBrokerResult,
-    message_of=message_of,
+    message=Shape(UnregisterBroker),
+    result=answer(UnregisterBrokerResult),
 )

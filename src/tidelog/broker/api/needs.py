@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.fetch_sessions import FetchSessions
-from tidelog.broker.held_questions import HeldQuestions
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
 from tidelog.env.disk import Disk
@@ -62,12 +61,6 @@ class HasFetchSessions(Protocol):
     """The incremental fetch sessions of all clients."""
 
     fetch_sessions: FetchSessions
-
-
-class HasHeldQuestions(Protocol):
-    """The questions that wait until this broker can know the answer."""
-
-    held_questions: HeldQuestions
 
 
 class HasImage(Protocol):

@@ -12,14 +12,8 @@ version that is sent is served.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Generic
 
-from tidelog.broker.api.declaration import (
-    Api,
-    ControllerApi,
-    Listener,
-    MessageT,
-    NodeT,
-    VersionRange,
-)
+from tidelog.broker.api.answers import NodeT
+from tidelog.broker.api.declaration import Api, ControllerApi, Listener, MessageT, VersionRange
 from tidelog.wire.api import ApiKey
 
 Table = tuple[Api[NodeT] | None, ...]
@@ -40,9 +34,10 @@ class Registry(Generic[NodeT]):
         self._calls: dict[type, ControllerApi[NodeT, Any, Any]] = {}
         for api in self._apis:
             _check(api)
-            if isinstance(api, ControllerApi) and api.sending is not None:
-                assert api.message not in self._calls, f"{api.message.__name__} is sent twice"
-                self._calls[api.message] = api
+            if isinstance(api, ControllerApi) and api.sent_version is not None:
+                message_type = api.message.value_type
+                assert message_type not in self._calls, f"{message_type.__name__} is sent twice"
+                self._calls[message_type] = api
 
     def _table_of(self, listener: Listener) -> Table[NodeT]:
         table: list[Api[NodeT] | None] = [None] * _KEYS
@@ -70,7 +65,7 @@ class Registry(Generic[NodeT]):
 
     def require(self, message_types: Iterable[type]) -> None:
         """Asserts that each of these messages of the controller has an API."""
-        carried = {api.message for api in self._apis if isinstance(api, ControllerApi)}
+        carried = {api.message.value_type for api in self._apis if isinstance(api, ControllerApi)}
         missing = [each.__name__ for each in message_types if each not in carried]
         assert not missing, f"no API carries {', '.join(missing)}"
 
@@ -82,6 +77,3 @@ def _check(api: Api[Any]) -> None:
     assert api.doc.startswith(f"{api.name} ({api.key:d})"), f"{api.name} does not say what it does"
     assert api.sent_version is None or low <= api.sent_version <= high, f"{api.name} is not served"
     assert api.advertised_from is None or api.advertised_from < low, f"{api.name} lists too little"
-    if isinstance(api, ControllerApi):
-        is_sent = api.sent_version is not None
-        assert is_sent == (api.sending is not None), f"{api.name} is half a call"

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 from tidelog.env.disk import Buffer
 from tidelog.wire import codec, fetch, produce
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, has_field, make, nested
+from tidelog.wire.entities import make
 
 Answer = TypeVar("Answer")
 
@@ -60,7 +60,7 @@ def request(key: ApiKey, /, **values: object) -> Call[Any]:
     entities or of plain values."""
 
     def encode(version: int, correlation_id: int, client_id: str) -> bytes:
-        entity = entity_of(codec.request_class(key, version), values)
+        entity = make(codec.request_class(key, version), **values)
         return codec.encode_request(entity, correlation_id, client_id)
 
     return Call(key, _NEWEST[key], encode, partial(codec.decode_response, key))
@@ -86,21 +86,3 @@ def produce_call(records: produce.ProduceRequest) -> Call[produce.ProduceRespons
         lambda version, number, client: produce.pack_request(version, number, client, records),
         produce.parse_response,
     )
-
-
-def entity_of(entity_type: type, values: Mapping[str, Any]) -> Entity:
-    """The entity of this version, nested ones from dicts, without values that it has no field
-    for."""
-    known = {name: value for name, value in values.items() if has_field(entity_type, name)}
-    return make(entity_type, **{n: _field_of(entity_type, n, v) for n, v in known.items()})
-
-
-def _field_of(entity_type: type, name: str, value: Any) -> Any:
-    match value:
-        case dict():
-            return entity_of(nested(entity_type, name), value)
-        case [dict(), *_]:
-            return tuple(entity_of(nested(entity_type, name), item) for item in value)
-        case list():
-            return tuple(value)
-    return value

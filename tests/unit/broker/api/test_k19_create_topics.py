@@ -59,7 +59,7 @@ def two_topics(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request(version):
-    assert module.message_of(two_topics(version)) == CreateTopics(
+    assert module.API.message_of(two_topics(version)) == CreateTopics(
         (
             NewTopic("a", 3, 2, (), (("retention.ms", None),)),
             NewTopic("b", -1, -1, ((1, (2, 3)), (0, (3, 1)))),
@@ -108,7 +108,7 @@ def test_a_refusal_is_every_topics_error(broker, version):
 
 def test_a_brokers_own_request_there_and_back(broker):
     message = CreateTopics((NewTopic("a"), NewTopic("b", 2, 1, (), (("k", "v"),))))
-    assert module.message_of(sent(module.API.request(message))) == message
+    assert module.API.message_of(sent(module.API.request(message))) == message
     result = CreateTopicsResult(
         (NewTopicResult("a", ErrorCode.NONE, None, TopicId(b"a" * 16), 1, 1),)
     )

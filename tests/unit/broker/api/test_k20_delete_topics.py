@@ -38,11 +38,11 @@ def by_id():
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request_by_name(version):
-    assert module.message_of(by_name(version)) == DeleteTopics((TopicRef("a"), TopicRef("b")))
+    assert module.API.message_of(by_name(version)) == DeleteTopics((TopicRef("a"), TopicRef("b")))
 
 
 def test_a_request_by_id():
-    assert module.message_of(by_id()) == DeleteTopics((TopicRef(None, ID),))
+    assert module.API.message_of(by_id()) == DeleteTopics((TopicRef(None, ID),))
 
 
 @pytest.mark.parametrize("version", versions(KEY))

@@ -37,7 +37,7 @@ def values(version, validate_only=False):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
     entity = request(KEY, version, **values(version, validate_only=True))
-    assert module.message_of(entity) == CreatePartitions(
+    assert module.API.message_of(entity) == CreatePartitions(
         (MorePartitions("t", 5), MorePartitions("u", 3, ((1, 2), (2, 3)))), validate_only=True
     )
 

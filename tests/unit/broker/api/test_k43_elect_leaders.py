@@ -41,14 +41,14 @@ def rows(response):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
     kind = ElectionType.UNCLEAN if version else ElectionType.PREFERRED
-    message = module.message_of(request(KEY, version, **values(version)))
+    message = module.API.message_of(request(KEY, version, **values(version)))
     assert message == ElectLeaders(kind, (("t", (0, 1)), ("none", (7,))))
 
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_no_list_of_partitions_is_all_of_them(version):
     asked = request(KEY, version, election_type=0, topic_partitions=None)
-    assert module.message_of(asked) == ElectLeaders(ElectionType.PREFERRED, None)
+    assert module.API.message_of(asked) == ElectLeaders(ElectionType.PREFERRED, None)
 
 
 @pytest.mark.parametrize("version", versions(KEY))

@@ -44,7 +44,8 @@ def values(version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
-    assert module.message_of(request(KEY, version, **values(version))) == IncrementalAlterConfigs(
+    message = module.API.message_of(request(KEY, version, **values(version)))
+    assert message == IncrementalAlterConfigs(
         (
             ConfigResourceChange(
                 2,

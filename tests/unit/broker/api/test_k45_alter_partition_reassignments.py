@@ -49,7 +49,7 @@ def rows(response):
 def test_a_request(version):
     asked = request(KEY, version, **values(version, ("t", 0, (1, 2)), ("u", 3, None)))
     wishes = (Reassignment("t", 0, (1, 2)), Reassignment("u", 3, None))
-    assert module.message_of(asked) == AlterReassignments(wishes, version == 0)
+    assert module.API.message_of(asked) == AlterReassignments(wishes, version == 0)
 
 
 @pytest.mark.parametrize("version", versions(KEY))

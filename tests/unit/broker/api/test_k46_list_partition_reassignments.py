@@ -33,8 +33,8 @@ def rows(response):
 def test_a_request():
     topic_type = nested(codec.request_class(KEY, 0), "topics")
     named = (make(topic_type, name="t", partition_indexes=(0, 2)),)
-    assert module.message_of(asking(named)) == ListReassignments((("t", (0, 2)),))
-    assert module.message_of(asking(None)) == ListReassignments(None)
+    assert module.API.message_of(asking(named)) == ListReassignments((("t", (0, 2)),))
+    assert module.API.message_of(asking(None)) == ListReassignments(None)
 
 
 def test_results_and_refusals(broker):

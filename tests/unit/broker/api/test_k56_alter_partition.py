@@ -33,7 +33,7 @@ MESSAGE = AlterPartition(
 
 
 def test_proposals_there():
-    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    assert module.API.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
 
 
 def test_version_two_has_members_without_epochs():
@@ -55,7 +55,7 @@ def test_version_two_has_members_without_epochs():
         topics=(make(topic_type, topic_id=uuid_of(A), partitions=(partition,)),),
     )
     members = (IsrMember(1, -1), IsrMember(2, -1))
-    assert module.message_of(entity) == AlterPartition(
+    assert module.API.message_of(entity) == AlterPartition(
         1, 77, (IsrProposal(A, 4, 5, 6, members, recovering=True),)
     )
 

@@ -36,7 +36,7 @@ def values(version, *updates, validate_only=False):
 def test_there_and_back(broker, version):
     down = ("group.version", 0, UpgradeType.SAFE_DOWNGRADE)
     asked = request(KEY, version, **values(version, down, validate_only=True))
-    message = module.message_of(asked)
+    message = module.API.message_of(asked)
     assert message == UpdateFeatures((FeatureUpdate(*down),), version > 0)
     for response, code in (
         (UpdateFeaturesResult(), ErrorCode.NONE),

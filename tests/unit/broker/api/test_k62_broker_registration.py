@@ -28,7 +28,7 @@ MESSAGE = RegisterBroker(
 
 
 def test_a_registration_there():
-    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    assert module.API.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
 
 
 @pytest.mark.parametrize("version", versions(KEY))
@@ -43,7 +43,7 @@ def test_older_brokers_say_less(version):
         min_supported_version=1,
         max_supported_version=2,
     )
-    message = module.message_of(
+    message = module.API.message_of(
         request(
             KEY,
             version,

@@ -16,7 +16,7 @@ MESSAGE = BrokerHeartbeat(2, 77, 1234, True, False, (Uuid(b"d" * 16),))
 
 
 def test_a_heartbeat_there():
-    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    assert module.API.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
 
 
 @pytest.mark.parametrize("version", versions(KEY))
@@ -33,7 +33,7 @@ def test_every_version_is_understood(version):
         cordoned_log_dirs=None,
     )
     offline = (Uuid(b"d" * 16),) if version >= 1 else ()
-    assert module.message_of(entity) == BrokerHeartbeat(2, 77, 1234, False, True, offline)
+    assert module.API.message_of(entity) == BrokerHeartbeat(2, 77, 1234, False, True, offline)
 
 
 @pytest.mark.parametrize("version", versions(KEY))

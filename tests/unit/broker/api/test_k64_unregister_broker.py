@@ -14,7 +14,7 @@ KEY = ApiKey.UNREGISTER_BROKER
 
 
 def test_there_and_back(broker):
-    assert module.message_of(request(KEY, 0, broker_id=7)) == UnregisterBroker(7)
+    assert module.API.message_of(request(KEY, 0, broker_id=7)) == UnregisterBroker(7)
     entity = answered(KEY, 0, module.API.answer(broker, 0, None, UnregisterBrokerResult()))
     assert (error_of(entity.error_code), entity.error_message) == (ErrorCode.NONE, None)
     refused = Refused(ErrorCode.BROKER_ID_NOT_REGISTERED, "no 7")

@@ -12,7 +12,7 @@ MESSAGE = AllocateProducerIds(2, 77)
 
 
 def test_there_and_back(broker):
-    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    assert module.API.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
     result = AllocateProducerIdsResult(2**40, 1000)
     entity = answered(KEY, 0, module.API.answer(broker, 0, None, result))
     assert module.API.response_of(entity) == result

@@ -23,7 +23,7 @@ MESSAGE = RegisterController(
 
 
 def test_there_and_back(broker):
-    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    assert module.API.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
     entity = answered(KEY, 0, module.API.answer(broker, 0, None, RegisterControllerResult()))
     assert module.API.response_of(entity) == RegisterControllerResult()
     refused = Refused(ErrorCode.UNSUPPORTED_VERSION, "too old")

@@ -29,7 +29,7 @@ MESSAGE = AssignReplicas(
 
 
 def test_there_and_back(broker):
-    assert module.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
+    assert module.API.message_of(sent(module.API.request(MESSAGE))) == MESSAGE
     result = AssignReplicasResult(
         tuple(AssignedReplica(*item, ErrorCode.UNKNOWN_TOPIC_ID) for item in MESSAGE.assignments)
     )

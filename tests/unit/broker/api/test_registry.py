@@ -51,7 +51,6 @@ def test_the_api_of_a_message_of_our_own():
         ({"versions": VersionRange(5, 4)}, "has no versions"),
         ({"doc": "Metadata (3)"}, "does not say what it does"),
         ({"sent_version": 8}, "is not served"),
-        ({"sent_version": None}, "is half a call"),
         ({"advertised_from": 2}, "lists too little"),
     ],
 )

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from tidelog.client.admin import describe_topic_configs
-from tidelog.client.core.calls import Call, entity_of
+from tidelog.client.core.calls import Call
 from tidelog.client.core.partitions import list_offsets, metadata_request
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.group_progress import commit_request, find_request
 from tidelog.wire.api import ApiKey, parse_header
 from tidelog.wire.codec import decode_request, request_class
-from tidelog.wire.entities import field
+from tidelog.wire.entities import field, make
 
 _TP = TopicPartition("t", 3)
 
@@ -58,6 +58,6 @@ def test_partitions_stand_under_their_topics() -> None:
 
 def test_values_that_a_version_has_no_field_for_are_left_out() -> None:
     kind = request_class(ApiKey.FIND_COORDINATOR, 3)
-    entity = entity_of(kind, {"key": "g", "key_type": 0, "coordinator_keys": ["g"]})
+    entity = make(kind, key="g", key_type=0, coordinator_keys=["g"])
     assert entity.key == "g"
     assert not hasattr(entity, "coordinator_keys")

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tidelog.client.core.calls import entity_of
 from tidelog.client.core.errors import TopicError, TryAgain
 from tidelog.client.core.partitions import Leader, read_metadata
 from tidelog.client.core.values import Address
@@ -12,6 +11,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicId, TopicPartition
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import response_class
+from tidelog.wire.entities import make
 from tidelog.wire.values import error, millis, uuid_of
 
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -47,7 +47,7 @@ def answer(version: int, code: ErrorCode = ErrorCode.NONE) -> Any:
         "topics": [topic],
         "cluster_authorized_operations": 0,
     }
-    return entity_of(response_class(ApiKey.METADATA, version), values)
+    return make(response_class(ApiKey.METADATA, version), **values)
 
 
 def test_leaders_are_found_by_partition() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.unit.broker.one_node import OneNode
-from tidelog.broker.api.named_brokers import any_alive_broker
+from tidelog.broker.api.cluster_rows import any_alive_broker
 
 
 def test_some_alive_broker_is_this_one_if_it_is_alive():

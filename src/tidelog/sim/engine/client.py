@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tidelog.client.core.calls import entity_of
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
@@ -18,6 +17,7 @@ from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
 from tidelog.wire.fetch import FetchPartition, FetchRequest, FetchResponse
 from tidelog.wire.produce import ProducePartition, ProduceRequest, ProduceResponse
 from tidelog.wire.values import millis
@@ -64,7 +64,7 @@ class SimClient:
 
     def call(self, api_key: ApiKey, version: int, **values: Any) -> Any:
         """One request and its response entity; dicts for nested entities."""
-        entity = entity_of(codec.request_class(api_key, version), values)
+        entity = make(codec.request_class(api_key, version), **values)
         self.send_frame(codec.encode_request(entity, self.session.correlation_id, NAME))
         _, response = codec.decode_response(api_key, version, self.take_frame())
         return response

@@ -8,7 +8,6 @@ again after a pause, as real clients do.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tidelog.client.core.calls import entity_of
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
@@ -17,7 +16,7 @@ from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import Key
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import Entity, make
 from tidelog.wire.values import bytes_of
 
 Answered = Callable[[Entity | None], None]
@@ -45,7 +44,7 @@ def key_of(name: str, topic_id: TopicId, partition: int) -> Key:
 
 def request(key: ApiKey, version: int, /, **values: object) -> Entity:
     """A request by the names of its schema; a dict is a nested entity."""
-    return entity_of(codec.request_class(key, version), values)
+    return make(codec.request_class(key, version), **values)
 
 
 class ClusterView:

@@ -55,6 +55,10 @@ MAX_PENDING_DECISIONS: Final = 10_000
 """Answers of one coordinator that wait for their commit; at the bound requests are refused as
 REQUEST_TIMED_OUT, which every client retries."""
 
+MAX_LOGS_CREATED_PER_TURN: Final = 4
+"""New logs that a node makes before it looks at its connections again; the others wait. A new log
+costs some milliseconds on a cold disk."""
+
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
 

@@ -6,11 +6,21 @@ topic configs, and logs that the metadata does not know.
 
 Nothing is done before the metadata is in force (`ActsOnPresentMetadata`, see `hosting`); then
 everything is caught up at once.
+
+**New logs are made in slices.** A new log costs the disk about a millisecond, and a topic may have
+thousands of partitions. Made in one turn they keep the node from its quorum, which then elects
+another leader. So the image is published at once, and replicas whose logs are here change their
+roles at once. New logs wait in a queue, and a turn makes at most `MAX_LOGS_CREATED_PER_TURN`. The
+newest image decides what becomes of one when it comes to its turn, so a partition that was deleted
+or moved meanwhile is never made. Until then the node answers NOT_LEADER_OR_FOLLOWER for it, and
+clients and followers try again.
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
 from tidelog.env.instant import Instant
+from tidelog.limits import MAX_LOGS_CREATED_PER_TURN
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import (
     BROKER_RESOURCE,
@@ -29,11 +39,15 @@ from tidelog.replication.roles import Roles
 class MetadataChanges:
     """Applies images and deltas to what is hosted."""
 
-    __slots__ = ("_env", "_roles", "in_force")
+    __slots__ = ("_env", "_roles", "_to_create", "create_at", "in_force")
 
     def __init__(self, roles: Roles) -> None:
         self._env = roles.env
         self._roles = roles
+        # Partitions of this node that have no log yet, in the order in which they came up.
+        self._to_create: dict[TopicPartition, None] = {}
+        # When the next logs are due: at once while there are any; `None` with an empty queue.
+        self.create_at: Instant | None = None
         # Whether the metadata is recent enough to act on; once true it stays so.
         self.in_force = False
 
@@ -70,8 +84,30 @@ class MetadataChanges:
     def _carry_out(
         self, topics: Iterable[TopicImage], deleted: Iterable[TopicImage], now: Instant
     ) -> None:
-        hosted, node_id = self._env.hosted.partitions, self._env.node_id
-        self._roles.carry_out(hosting.decide_hosting(topics, deleted, hosted, node_id), now)
+        roles, hosted, directory = self._roles, self._env.hosted.partitions, self._env.directory
+        decisions = hosting.decide_hosting(topics, deleted, hosted, self._env.node_id)
+        for decision in list(decisions):
+            key = decision.topic_partition
+            if isinstance(decision, hosting.Drop):
+                roles.drop(key, decision.reason)
+            elif key in directory.logs or key in directory.damaged or key in roles.quarantine.cases:
+                roles.host(decision, now)
+            else:
+                self._to_create[key] = None
+        self.create_logs(now)
+
+    def create_logs(self, now: Instant) -> None:
+        """Makes the next logs of the queue, as the newest image has their partitions."""
+        hosted, node_id = self._env.hosted, self._env.node_id
+        for key in list(islice(self._to_create, MAX_LOGS_CREATED_PER_TURN)):
+            del self._to_create[key]
+            topic = hosted.image.topics_by_name.get(key.topic)
+            if topic is None or key in hosted.partitions or key.partition not in topic.partitions:
+                continue
+            image = topic.partitions[key.partition]
+            if node_id in image.replicas:
+                self._roles.host(hosting.Host(key, topic.topic_id, image), now)
+        self.create_at = now if self._to_create else None
 
     def _reconfigure(self, delta: MetadataDelta) -> None:
         if not delta.changed_configs:

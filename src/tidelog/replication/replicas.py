@@ -330,6 +330,8 @@ class Replicas:
                 return
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
+        elif self._metadata.create_at is not None:
+            self._metadata.create_logs(now)
         self._isr_checks.check_isrs(now)
         self._durability.write_due(now)
         if self._expiry_checks.due(now) is not None:
@@ -361,6 +363,7 @@ class Replicas:
             self._isr_updates.deadline(),
             self._quarantine.deadline(),
             self._fetchers.deadline(),
+            self._metadata.create_at,
         )
 
     def take_outputs(self) -> list[messages.Output]:

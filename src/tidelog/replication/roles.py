@@ -17,7 +17,6 @@ restored from an old copy. Following such metadata would cut records that were c
 replica stays offline and logs why.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidelog.env.instant import Instant
@@ -28,7 +27,7 @@ from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.events import roles as events
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
-from tidelog.replication.hosting import Drop, Host, is_damaged_id
+from tidelog.replication.hosting import Host, is_damaged_id
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.messages import LogDirFailed
 from tidelog.replication.partition import Partition
@@ -51,16 +50,8 @@ class Roles:
 
     # As the metadata demands ------------------------------------------------------------------
 
-    def carry_out(self, decisions: Iterable[Drop | Host], now: Instant) -> None:
-        """Drops and hosts, in this order."""
-        for decision in list(decisions):
-            if isinstance(decision, Drop):
-                self._drop(decision.topic_partition, decision.reason)
-            else:
-                self._host(decision, now)
-
     def follow_damaged(self, now: Instant) -> None:
-        """What new metadata means for damaged logs, beside what `carry_out` makes of it."""
+        """What new metadata means for damaged logs, beside what `host` makes of it."""
         hosted, quarantine = self.env.hosted, self.quarantine
         try:
             quarantine.follow(hosted.image)
@@ -68,14 +59,15 @@ class Roles:
                 partition = hosted.image.partition(case.topic_id, key.partition)
                 config = hosted.log_configs(key.topic)
                 if partition is not None and quarantine.give_up_records(key, hosted.image, config):
-                    self._host(Host(key, case.topic_id, partition), now)
+                    self.host(Host(key, case.topic_id, partition), now)
         except StorageError as error:
             self._report(METADATA_PARTITION, error)
 
     def _report(self, key: TopicPartition, error: StorageError) -> None:
         self.env.outbox.emit(LogDirFailed(key, str(error)))
 
-    def _host(self, decision: Host, now: Instant) -> None:
+    def host(self, decision: Host, now: Instant) -> None:
+        """Opens or makes the log of a replica, and gives the replica its role."""
         key, topic_id, image = decision
         hosted = self.env.hosted
         try:
@@ -83,7 +75,7 @@ class Roles:
                 return
             partition = hosted.partitions.get(key)
             if partition is not None and partition.topic_id != topic_id:
-                self._drop(key, events.DropReason.CREATED_AGAIN)
+                self.drop(key, events.DropReason.CREATED_AGAIN)
                 partition = None
             if partition is None:
                 partition = hosted.partitions[key] = Partition(self._open(decision), self.env)
@@ -126,7 +118,7 @@ class Roles:
             # old copy: records of a leadership that it does not know. Going on would cut them.
             # The controller gets a report, and decides without this replica.
             self._take_out(partition, _of_later_epoch(partition.log, image.leader_epoch))
-            self._host(decision, now)
+            self.host(decision, now)
             return
         self.env.changed.mark(partition)
         if image.leader == self.env.node_id:
@@ -150,7 +142,8 @@ class Roles:
         else:
             self.fetchers.follow(partition)
 
-    def _drop(self, key: TopicPartition, reason: events.DropReason) -> None:
+    def drop(self, key: TopicPartition, reason: events.DropReason) -> None:
+        """Takes a replica out of service and schedules the deletion of its log."""
         hosted = self.env.hosted
         partition = hosted.partitions.pop(key)
         log_end = partition.log.log_end_offset
@@ -193,7 +186,7 @@ class Roles:
             return
         assert image is not None, f"{key} is hosted without metadata"
         self._take_out(partition, error)
-        self._host(Host(key, partition.topic_id, image), now)
+        self.host(Host(key, partition.topic_id, image), now)
 
     def _take_out(self, partition: Partition, error: LogDamaged) -> None:
         key = partition.topic_partition

@@ -71,7 +71,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "replication/isr_checks.py": "tests/unit/replication/test_fetch_path.py",
     "replication/leader_bounds.py": "tests/unit/replication/test_fetcher.py",
     "replication/messages.py": "tests/unit/replication/test_delete_path.py",
-    "replication/metadata_changes.py": "tests/unit/replication/test_replicas.py",
     "replication/remote_replica.py": "tests/unit/replication/test_fetch_path.py",
     "runtime/os_disk.py": "tests/unit/runtime/test_disks.py",
     "sim/ablations/controller.py": "tests/sim/test_ablations.py",

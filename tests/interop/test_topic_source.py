@@ -70,7 +70,7 @@ def options(kafka: KafkaNode, topic: str, **more: str) -> dict[str, str]:
 
 def values(given: dict[str, str]) -> list[str]:
     parsed = parse_options(given)
-    with Client(parsed.bootstrap) as client:
+    with Client(parsed.rules.bootstrap) as client:
         tasks = into_tasks(plan_ranges(parsed, client), parsed.sizes)
     rows: list[dict[str, Any]] = [
         row
@@ -104,7 +104,7 @@ def test_times_bound_what_is_read(kafka, topic):
 
 def test_progress_is_seen_in_the_group(kafka, topic):
     parsed = parse_options(options(kafka, topic) | {"kafka.group.id": "spark"}, streaming=True)
-    with Client(parsed.bootstrap) as client:
+    with Client(parsed.rules.bootstrap) as client:
         check_groups_are_served(client, "spark")
         end = stream.available(parsed, client)
         assert Position.from_json(end.to_json()) == end

@@ -1,7 +1,7 @@
-"""The APIs of a node: one line for each.
+"""The APIs of a node: an import and an entry for each.
 
-A new API is a file `kNN_name.py` with its declaration, and its line here (`CONTRIBUTING.md`). Here
-mypy checks that the node has what each handler needs.
+A new API is a file `kNN_name.py` with its declaration, and its two lines here (`CONTRIBUTING.md`).
+Here mypy checks that the node has what each handler needs.
 """
 
 from typing import Final, get_args

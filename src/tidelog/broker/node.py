@@ -116,15 +116,7 @@ class Node:
             lifecycle=parts.lifecycle,
             trace=trace,
         )
-        # None on a node that is only a controller.
-        self._broker_side = None
-        if parts.lifecycle is not None:
-            self._broker_side = BrokerSide(
-                broker=self.broker,
-                lifecycle=parts.lifecycle,
-                replica_link=self._replica_link,
-                fail=self._stopping.fail,
-            )
+        self._broker_side = self._make_broker_side()
         self._peer_answers = PeerAnswers(
             peers=self._peers,
             detector=parts.detector,
@@ -139,6 +131,17 @@ class Node:
         if METADATA_PARTITION in self._directory.remembered:
             self._quorum.distrust_log()
         self._quorum.start(now)
+
+    def _make_broker_side(self) -> BrokerSide | None:
+        """None on a node that is only a controller."""
+        if self._parts.lifecycle is None:
+            return None
+        return BrokerSide(
+            broker=self.broker,
+            lifecycle=self._parts.lifecycle,
+            replica_link=self._replica_link,
+            fail=self._stopping.fail,
+        )
 
     def _make_components(self, quorum_link: QuorumLink, router: Router) -> Iterator[Component]:
         """All components, in their order. A coordinator is one more."""

@@ -38,8 +38,7 @@ from tidelog.kraft.voters import KRAFT_VERSION, endpoints_of, plain_endpoints, p
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC, NO_LEADER, ZERO_UUID, Endpoint
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, build, has_field, plain
-from tidelog.wire.notation import error_code
+from tidelog.wire.entities import Entity, has_field, make, plain
 
 TOP_LEVEL_ERRORS: Final = frozenset((ErrorCode.INCONSISTENT_CLUSTER_ID,))
 """Reported at the top of a response between replicas; every other error is the partition's."""
@@ -126,7 +125,6 @@ _OF_WIRE: Final[dict[str, Any]] = {
     "data": lambda data: data or b"",
     "message": lambda message: message or "",
     "timeout_ms": lambda timeout_ms: max(0, timeout_ms),
-    "error_code": error_code,
 }
 
 
@@ -185,7 +183,7 @@ def request_to_entity(request: Request) -> Entity:
     else:
         values = _wire_values(request, form)
     entity_type = codec.request_class(key, form.sent_version)
-    return build(entity_type, {**values, "topics": _about_the_quorum(values)})
+    return make(entity_type, **{**values, "topics": _about_the_quorum(values)})
 
 
 def request_of(entity: Entity) -> Any:
@@ -221,7 +219,7 @@ def response_to_entity(api_key: ApiKey, response: Response, api_version: int) ->
         at_top = response.error_code in TOP_LEVEL_ERRORS
         values["topics"] = [] if at_top else _about_the_quorum(values)
         values = values if at_top else {**values, "error_code": ErrorCode.NONE}
-    return build(entity_type, values)
+    return make(entity_type, **values)
 
 
 def response_of(entity: Entity) -> Any:
@@ -235,8 +233,8 @@ def response_of(entity: Entity) -> Any:
     if form.response is messages.SupportResponse:
         return _support_of(values)
     if "topics" in values:
-        if values["error_code"] != ErrorCode.NONE:
-            return form.response(error_code(values["error_code"]), NO_LEADER, 0)
+        if values["error_code"] is not ErrorCode.NONE:
+            return form.response(values["error_code"], NO_LEADER, 0)
         values |= _only_partition(values["topics"])
     leader = values.get("current_leader", values)
     values |= {name: leader[name] for name in ("leader_id", "leader_epoch") if name in leader}
@@ -251,4 +249,4 @@ def _support_of(values: Mapping[str, Any]) -> messages.SupportResponse:
     for feature in values["supported_features"]:
         if feature["name"] == KRAFT_VERSION:
             versions = (feature["min_version"], feature["max_version"])
-    return messages.SupportResponse(error_code(values["error_code"]), versions)
+    return messages.SupportResponse(values["error_code"], versions)

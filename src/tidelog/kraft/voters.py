@@ -42,7 +42,7 @@ from tidelog.kraft.snapshot_format import (
 )
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, Endpoint
 from tidelog.records.control import ControlType, kraft_version_value
-from tidelog.wire.entities import build, plain
+from tidelog.wire.entities import make, plain
 from tidelog.wire.schema import read_entity, write_entity
 
 KRAFT_VERSION: Final = "kraft.version"
@@ -71,7 +71,7 @@ def by_id(voters: Sequence[Voter]) -> dict[int, Voter]:
 
 
 def plain_endpoints(endpoints: Sequence[Endpoint]) -> list[dict[str, Any]]:
-    """Listeners as the wire names their fields (`wire.entities.build`)."""
+    """Listeners as the wire names their fields (`wire.entities.make`)."""
     return [{"name": end.listener, "host": end.host, "port": end.port} for end in endpoints]
 
 
@@ -105,7 +105,7 @@ def encode_voters(voters: Mapping[int, Voter]) -> bytes:
     """The value of a VOTERS record."""
     rows = [plain_voter(voter) for voter in voters.values()]
     out = bytearray()
-    write_entity(out, build(VotersRecord, {"version": 0, "voters": rows}))
+    write_entity(out, make(VotersRecord, version=0, voters=rows))
     return bytes(out)
 
 

@@ -94,18 +94,18 @@ def inflate_bound_bytes(compressed_bytes: int) -> int:
 def _inflate(module: Any, block: bytes, bound_bytes: int) -> bytes:
     """Inflates into a buffer that grows to at most `bound_bytes`. Only cramjam's message
     distinguishes a full buffer from damaged input, and messages may change. So every failure is
-    tried again with more room, up to the bound."""
-    room_bytes = min(bound_bytes, max(_FIRST_GUESS_BYTES, len(block) * 8))
+    tried again with a larger buffer, up to the bound."""
+    target_bytes = min(bound_bytes, max(_FIRST_GUESS_BYTES, len(block) * 8))
     while True:
-        target = bytearray(room_bytes)
+        target = bytearray(target_bytes)
         try:
             written = module.decompress_into(block, target)
             return bytes(memoryview(target)[:written])
         except Exception as error:
-            if room_bytes == bound_bytes:
+            if target_bytes == bound_bytes:
                 detail = f"batch is damaged or inflates to more than {bound_bytes} bytes: {error}"
                 raise CorruptBatch(detail, ErrorCode.INVALID_RECORD) from None
-        room_bytes = min(bound_bytes, room_bytes * 8)
+        target_bytes = min(bound_bytes, target_bytes * 8)
 
 
 def _compress_snappy(body: bytes) -> bytes:

@@ -6,11 +6,7 @@ resolved, and gives every value it knows: fields that the version does not have 
 Reading is the other way round: `field` with a default.
 
 A value may have our type where kio has another (an error code, 16 bytes of a UUID, milliseconds),
-and a nested entity may be a dict of its values.
-
-`build` and `plain` do the same for whole entities whose fields are named as the values are: the
-plain form of an entity is a mapping with 16 raw bytes for a UUID, a number for an error code,
-milliseconds for a duration, and mappings for nested entities.
+and a nested entity may be a dict of its values. `plain` gives such a dict of a whole entity.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,7 +14,6 @@ from dataclasses import Field, fields
 from functools import cache, partial
 from typing import Any, get_args, get_origin
 
-from tidelog.wire.primitives import NUMBERS, Number
 from tidelog.wire.values import CONVERSIONS
 
 Entity = Any
@@ -115,39 +110,14 @@ def field(entity: Entity, name: str, default: Any) -> Any:
     return getattr(entity, name, default)
 
 
-@cache
-def _plain_forms(entity_type: type) -> dict[str, tuple[type | None, Number | None]]:
-    """By field: the class of the entities that it holds, or the form of the number that it is."""
-    return {
-        item.name: (_nested_class(item.type), NUMBERS.get(item.metadata.get("kafka_type", "")))
-        for item in fields(entity_type)
-    }
-
-
-def build(entity_type: type, values: Mapping[str, Any]) -> Entity:
-    """The entity of plain values; those without a field in this version are left out."""
-    made = {}
-    for name, (inner, number) in _plain_forms(entity_type).items():
-        if name in values:
-            value = values[name]
-            if inner is not None and value is not None:
-                is_array = isinstance(value, list | tuple)
-                value = tuple(build(inner, x) for x in value) if is_array else build(inner, value)
-            elif number is not None and number.decode is not None:
-                value = number.decode(value)
-            made[name] = value
-    return entity_type(**made)
-
-
 def plain(entity: Entity) -> dict[str, Any]:
-    """The inverse of `build`: all fields that this version has."""
-    found = {}
-    entity_type: type = type(entity)
-    for name, (inner, number) in _plain_forms(entity_type).items():
-        value = getattr(entity, name)
-        if inner is not None and value is not None:
-            value = [plain(x) for x in value] if isinstance(value, tuple) else plain(value)
-        elif number is not None and number.encode is not None:
-            value = number.encode(value)
-        found[name] = value
-    return found
+    """The inverse of `make`: all fields that this version has, as values of our types; nested
+    entities are dicts."""
+    convert = from_kio(entity.__class__)
+    return {name: _plain(convert[name](getattr(entity, name))) for name in convert}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return plain(value) if hasattr(value, "__version__") else value

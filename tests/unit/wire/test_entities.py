@@ -6,7 +6,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_UUID, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import build, plain
+from tidelog.wire.entities import make, plain
 from tidelog.wire.values import error_of, to_millis
 
 DISK = Uuid(b"d" * 16)
@@ -23,7 +23,7 @@ def test_plain_values_come_back_as_far_as_the_version_has_them(version: int) -> 
         "listeners": LISTENERS,
         "ack_when_committed": False,
     }
-    entity = build(codec.request_class(ApiKey.ADD_RAFT_VOTER, version), {**values, "other": 1})
+    entity = make(codec.request_class(ApiKey.ADD_RAFT_VOTER, version), **values, other=1)
     assert to_millis(entity.timeout) == 1234
     assert entity.voter_directory_id.bytes == DISK
     if version == 0:
@@ -33,12 +33,14 @@ def test_plain_values_come_back_as_far_as_the_version_has_them(version: int) -> 
 
 def test_an_error_code_is_a_number_and_the_zero_uuid_is_bytes() -> None:
     kind = codec.response_class(ApiKey.VOTE, 2)
-    entity = build(kind, {"error_code": ErrorCode.INVALID_REQUEST, "topics": ()})
+    entity = make(kind, error_code=ErrorCode.INVALID_REQUEST, topics=())
     assert error_of(entity.error_code) is ErrorCode.INVALID_REQUEST
     assert plain(entity)["error_code"] == ErrorCode.INVALID_REQUEST
-    request = build(
+    request = make(
         codec.request_class(ApiKey.REMOVE_RAFT_VOTER, 0),
-        {"cluster_id": "c", "voter_id": 1, "voter_directory_id": ZERO_UUID},
+        cluster_id="c",
+        voter_id=1,
+        voter_directory_id=ZERO_UUID,
     )
     assert request.voter_directory_id is None
     assert plain(request)["voter_directory_id"] == ZERO_UUID
@@ -47,6 +49,6 @@ def test_an_error_code_is_a_number_and_the_zero_uuid_is_bytes() -> None:
 def test_what_is_null_stays_null() -> None:
     kind = codec.request_class(ApiKey.METADATA, 12)
     values = {"topics": None, "allow_auto_topic_creation": False}
-    entity = build(kind, {**values, "include_topic_authorized_operations": True})
+    entity = make(kind, **values, include_topic_authorized_operations=True)
     assert entity.topics is None
     assert plain(entity) == {**values, "include_topic_authorized_operations": True}

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-scale bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-spark  the figures of the Spark pipeline: sessions, sources, audit, campaigns"
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
+	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
 	@echo "make bench-controller  time until the partitions of a dead broker have leaders"
 
 $(VENV)/.demo: pyproject.toml
@@ -108,6 +109,10 @@ bench-ingest-kills: $(VENV)/.test
 
 bench-controller: $(VENV)/.test
 	$(BIN)/python -m bench.controller $(BENCH_ARGS)
+
+bench-scale: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m bench.scale --json build/scale.json $(BENCH_ARGS)
 
 spark-clusters: $(VENV)/.test
 	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)

@@ -1,0 +1,123 @@
+"""Three nodes of Apache Kafka 4.3.1, for figures that stand beside ours.
+
+The jars and a JVM are those of `make interop`. The class has what the benches need of
+`LocalCluster`, under the same names, so that one measurement serves both. The settings are Kafka's
+own except for ports and directories, and the heap is the one that Kafka's start script gives.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tests.interop.java_tools import QUIET, run_tool
+from tests.interop.kafka_node import CLUSTER_ID
+from tests.interop.prepare import KAFKA_JARS
+
+from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.pipeline.spark.java import find_java
+from tidelog.testing.ports import ports_from
+from tidelog.testing.waiting import wait_until
+
+HEAP: Final = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC")
+START_TIMEOUT_S: Final = 120
+PROPERTIES: Final = """\
+process.roles=broker,controller
+node.id={node_id}
+controller.quorum.voters={voters}
+listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=BROKER://127.0.0.1:{port}
+listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=BROKER
+controller.listener.names=CONTROLLER
+log.dirs={directory}
+"""
+
+
+class KafkaCluster:
+    """Three running nodes, brokers and controllers at once. Use it in a `with` block."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        # By node.
+        self._ports = dict(enumerate(ports_from(0, 3), start=1))
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        voters = ",".join(f"{n}@127.0.0.1:{ports.controller}" for n, ports in self._ports.items())
+        for node_id, ports in self._ports.items():
+            text = PROPERTIES.format(
+                node_id=node_id,
+                voters=voters,
+                port=ports.broker,
+                controller_port=ports.controller,
+                directory=directory / f"data-{node_id}",
+            )
+            file = self._file(node_id)
+            file.write_text(text)
+            run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file))
+
+    def __enter__(self) -> Self:
+        for node_id in self._ports:
+            self.start_node(node_id)
+        self.wait_until_ready(START_TIMEOUT_S)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for node_id in self._processes:
+            self.kill(node_id)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Every node's address."""
+        return ",".join(f"127.0.0.1:{ports.broker}" for ports in self._ports.values())
+
+    def pid(self, node_id: int) -> int:
+        """The process of a node."""
+        return self._processes[node_id].pid
+
+    def start_node(self, node_id: int) -> None:
+        """Starts a node; it is not waited for."""
+        java, file = str(find_java(os.environ).executable), str(self._file(node_id))
+        with (self._directory / f"log-{node_id}").open("ab") as log:
+            self._processes[node_id] = subprocess.Popen(
+                [java, *HEAP, QUIET, "-cp", f"{KAFKA_JARS}/*", "kafka.Kafka", file],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self._directory,
+            )
+
+    def kill(self, node_id: int) -> None:
+        """SIGKILL."""
+        self._processes[node_id].kill()
+        self._processes[node_id].wait()
+
+    def terminate(self, node_id: int, timeout_s: float = 60.0) -> None:
+        """A clean stop."""
+        self._processes[node_id].terminate()
+        self._processes[node_id].wait(timeout_s)
+
+    def admin(self, timeout_s: float = 10.0) -> AdminClient:
+        """Our own client; it speaks Kafka's protocol."""
+        return AdminClient(self.bootstrap_servers.split(","), timeout_s=timeout_s)
+
+    def wait_until_ready(self, timeout_s: float) -> None:
+        """Until all three brokers are unfenced."""
+
+        def ready() -> bool:
+            try:
+                with self.admin() as admin:
+                    brokers = admin.describe_cluster().nodes
+            except (Unreachable, AdminError):
+                return False
+            return sum(not one.fenced for one in brokers) == len(self._ports)
+
+        wait_until(ready, timeout_s, "three brokers of Apache Kafka")
+
+    def _file(self, node_id: int) -> Path:
+        return self._directory / f"node-{node_id}.properties"

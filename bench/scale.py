@@ -1,0 +1,395 @@
+"""Thousands of partitions: what their creation, a dead broker, restarts, elections and deletion
+cost, and what an idle node costs that hosts them.
+
+    make bench-scale                                     # 100, 1,000, 5,000 and 10,000 partitions
+    make bench-scale BENCH_ARGS="--partitions 3000 --kafka"
+    python -m bench.scale --partitions 1000 --steps create kill --json figures.json
+
+Three nodes with default settings share the cores with the client. The partitions are those of one
+topic, made by one CreateTopics request. Sixty more belong to ten small topics, five made before and
+five after it, and are watched all the time: a C client (librdkafka) sends one record to each of
+them every 50 ms with acks=all, and remembers when it was acknowledged. So the client has little to
+do, and its own part in a gap stays small.
+
+With `--kafka` the same is then measured on Apache Kafka 4.3.1 (`kafka_cluster`), whose jars
+`make interop` fetches.
+
+What the figures are:
+- answered: CreateTopics until its answer. Served: until each partition acknowledged a record that
+  all three replicas have.
+- p99: of the acknowledgements of watched partitions, from the request until the topic is served.
+- gap: the longest time between two acknowledgements of a watched partition after a broker was
+  killed (one that is not the active controller); of the sixty the least, the median, the longest.
+- restart: from the start of the process until no ISR is smaller than three.
+- epochs: how many epochs the quorum spent in all these steps, the kill apart.
+- turn: the longest turn of any node in a step, from `tidelog_runtime_turn_*`.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from bench.kafka_cluster import KafkaCluster
+from bench.smoke import resident_mb
+from bench.unavailability import quantile
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import TopicPartition
+from kafka.admin import KafkaAdminClient
+
+from tidelog.client import AdminError, Unreachable
+from tidelog.testing import LocalCluster
+from tidelog.testing.waiting import wait_until
+
+BIG = "big"
+BEFORE = [f"a{number}" for number in range(5)]
+AFTER = [f"z{number}" for number in range(5)]
+PER_WATCHED = 6
+PATIENCE_S = 300.0
+IDLE_S = 10.0
+REASSIGNED = 1000
+PERIOD_S = 0.05
+
+System = LocalCluster | KafkaCluster
+
+
+class Watch:
+    """A producer to the watched partitions, and when and how soon each acknowledged."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": "all",
+                "linger.ms": 0,
+                "request.timeout.ms": 1000,
+                "socket.timeout.ms": 1000,
+                "topic.metadata.refresh.interval.ms": 60_000,
+                "retries": 1_000_000,
+                "log_level": 0,
+            }
+        )
+        # Topics that are there by now.
+        self.topics = list(BEFORE)
+        # By partition: (acknowledged at, after how many seconds).
+        self.acks: dict[tuple[str, int], list[tuple[float, float]]] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            began = time.monotonic()
+            for topic in list(self.topics):
+                for partition in range(PER_WATCHED):
+                    self._send((topic, partition))
+            while (left := began + PERIOD_S - time.monotonic()) > 0:
+                self._producer.poll(left)
+
+    def _send(self, key: tuple[str, int]) -> None:
+        sent = time.monotonic()
+
+        def on_delivery(error: object, _: object) -> None:
+            if error is None:
+                now = time.monotonic()
+                self.acks.setdefault(key, []).append((now, now - sent))
+
+        self._producer.produce(key[0], b"x" * 50, partition=key[1], on_delivery=on_delivery)
+
+    def latency_ms(self, since: float, percent: int) -> float:
+        """Of what was acknowledged since then."""
+        found = [took for acks in self.acks.values() for at, took in list(acks) if at > since]
+        return round(quantile(found, percent) * 1000, 1)
+
+    def gaps_s(self, since: float) -> list[float]:
+        """Per partition the longest time between two acknowledgements, the second of them since
+        then."""
+        longest = []
+        for acks in self.acks.values():
+            times = [at for at, _ in list(acks)]
+            longest.append(max((b - a for a, b in pairwise(times) if b > since), default=0.0))
+        return longest
+
+    def wait_for_all(self, since: float) -> None:
+        """Until every watched partition has acknowledged a record that was sent since then."""
+
+        def all_acked() -> bool:
+            return len(self.acks) == len(self.topics) * PER_WATCHED and all(
+                acks[-1][0] - acks[-1][1] > since for acks in list(self.acks.values())
+            )
+
+        wait_until(all_acked, PATIENCE_S, "acknowledgements of all watched partitions")
+
+    def close(self) -> None:
+        """Ends it."""
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(30)
+
+
+class Bench:
+    """One system with its partitions, and the steps that are measured on it."""
+
+    def __init__(self, cluster: System, partitions: int) -> None:
+        self.cluster = cluster
+        self.partitions = partitions
+        self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        self.figures: dict[str, Any] = {"partitions": partitions}
+        self._create(BEFORE, PER_WATCHED)
+        self.watch = Watch(cluster.bootstrap_servers)
+        self.watch.wait_for_all(time.monotonic())
+
+    def _create(self, names: Sequence[str], partitions: int) -> str:
+        config = {"min.insync.replicas": "2"}
+        topics = [NewTopic(name, partitions, 3, config=config) for name in names]
+        futures = self.admin.create_topics(topics, operation_timeout=60, request_timeout=60)
+        try:
+            for future in futures.values():
+                future.result()
+        except KafkaException as error:
+            return str(error.args[0].name())
+        return "NONE"
+
+    def epoch(self) -> tuple[int, int]:
+        """The quorum's epoch and leader."""
+
+        def ask() -> tuple[int, int] | None:
+            try:
+                with self.cluster.admin(5) as admin:
+                    found = admin.describe_quorum()
+            except (Unreachable, AdminError):
+                return None
+            return found.leader_epoch, found.leader_id
+
+        return wait_until(ask, PATIENCE_S, "an answer of the quorum")
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Counts the quorum epochs that a step spends, and its longest turn."""
+        before, _ = self.epoch()
+        began = time.monotonic()
+        yield
+        self.figures[f"{name}_s"] = round(time.monotonic() - began, 2)
+        self.figures[f"{name}_epochs"] = self.epoch()[0] - before
+
+    def isr_sizes(self) -> list[int]:
+        """Of all partitions of the big topic, as some broker sees it."""
+        found = self.admin.list_topics(BIG, timeout=30).topics[BIG].partitions
+        return [len(one.isrs) if one.leader >= 0 else 0 for one in found.values()]
+
+    def wait_for_full_isrs(self) -> None:
+        """Until all replicas of the big topic are in sync."""
+
+        def full() -> bool:
+            sizes = self.isr_sizes()
+            return len(sizes) == self.partitions and min(sizes) == 3
+
+        wait_until(full, PATIENCE_S, "full ISRs")
+
+    # Steps --------------------------------------------------------------------------------------
+
+    def create(self) -> None:
+        """One request for all partitions."""
+        began = time.monotonic()
+        with self.step("create"):
+            self.figures["create_error"] = self._create([BIG], self.partitions)
+            self.figures["answered_s"] = round(time.monotonic() - began, 2)
+            self._produce_to_each()
+        self.figures["create_p99_ms"] = self.watch.latency_ms(began, 99)
+        self._create(AFTER, PER_WATCHED)
+        self.watch.topics += AFTER
+        self.watch.wait_for_all(time.monotonic())
+
+    def _produce_to_each(self) -> None:
+        settings = {
+            "bootstrap.servers": self.cluster.bootstrap_servers,
+            "acks": "all",
+            "message.timeout.ms": int(PATIENCE_S * 1000),
+            "log_level": 0,
+        }
+        client, acked = Producer(settings), []
+        for partition in range(self.partitions):
+            client.produce(
+                BIG, b"x", partition=partition, on_delivery=lambda error, _: acked.append(error)
+            )
+        client.flush(PATIENCE_S)
+        failed = self.partitions - acked.count(None)
+        assert not failed, f"{failed} of {self.partitions} partitions acknowledged nothing"
+
+    def idle(self) -> None:
+        """The worst node's memory and CPU while only the watched partitions are written."""
+        self.watch.topics.clear()
+        pids = [self.pid(node_id) for node_id in (1, 2, 3)]
+        time.sleep(5)
+        before = [cpu_s(pid) for pid in pids]
+        time.sleep(IDLE_S)
+        spent = max(cpu_s(pid) - was for pid, was in zip(pids, before, strict=True))
+        self.figures["idle_cpu_percent"] = round(100 * spent / IDLE_S, 1)
+        self.figures["memory_mb"] = round(max(resident_mb(pid) for pid in pids))
+        self.watch.topics += BEFORE + AFTER
+        self.watch.wait_for_all(time.monotonic())
+
+    def pid(self, node_id: int) -> int:
+        """The process of a node."""
+        if isinstance(self.cluster, KafkaCluster):
+            return self.cluster.pid(node_id)
+        process = self.cluster.node(node_id).process
+        assert process is not None, f"node {node_id} runs"
+        return process.pid
+
+    def fail_over(self) -> None:
+        """Kills a broker that is not the active controller; it is back and in sync after."""
+        victim = next(n for n in (1, 2, 3) if n != self.epoch()[1])
+        began = time.monotonic()
+        self.cluster.kill(victim)
+        self.watch.wait_for_all(began)
+        gaps = self.watch.gaps_s(began)
+        names = ("least", "median", "longest")
+        for name, gap in zip(names, (min(gaps), median(gaps), max(gaps)), strict=True):
+            self.figures[f"gap_{name}_s"] = round(gap, 2)
+        time.sleep(2)
+        with self.step("restart_after_kill"):
+            self.cluster.start_node(victim)
+            wait_until(lambda: 2 in self.isr_sizes(), PATIENCE_S, "a smaller ISR")
+            self.wait_for_full_isrs()
+
+    def restart(self) -> None:
+        """A clean stop, and the start after it."""
+        victim = next(n for n in (1, 2, 3) if n != self.epoch()[1])
+        with self.step("stop"):
+            self.cluster.terminate(victim, timeout_s=PATIENCE_S)
+        with self.step("restart"):
+            self.cluster.start_node(victim)
+            self.wait_for_full_isrs()
+
+    def elect(self) -> None:
+        """Preferred leaders everywhere."""
+        servers = self.cluster.bootstrap_servers.split(",")
+
+        def balanced() -> bool:
+            found = self.admin.list_topics(BIG, timeout=30).topics[BIG].partitions
+            return all(one.leader == one.replicas[0] for one in found.values())
+
+        with self.step("elect"):
+            with closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+                admin.elect_leaders(0, timeout_ms=60_000, raise_errors=False)
+            wait_until(balanced, PATIENCE_S, "preferred leaders")
+
+    def reassign(self) -> None:
+        """A thousand partitions lose a replica, and get it back."""
+        servers = self.cluster.bootstrap_servers.split(",")
+        found = self.admin.list_topics(BIG, timeout=30).topics[BIG].partitions
+        chosen = {number: one.replicas for number, one in sorted(found.items())[:REASSIGNED]}
+        with self.step("reassign"), closing(KafkaAdminClient(bootstrap_servers=servers)) as admin:
+            for count in (2, 3):
+                wanted = {number: replicas[:count] for number, replicas in chosen.items()}
+                admin.alter_partition_reassignments(
+                    {TopicPartition(BIG, number): want for number, want in wanted.items()}
+                )
+                wait_until(partial(self._has_moved, wanted), PATIENCE_S, "the reassignment")
+
+    def _has_moved(self, wanted: Mapping[int, Sequence[int]]) -> bool:
+        found = self.admin.list_topics(BIG, timeout=30).topics[BIG].partitions
+        return all(
+            found[number].replicas == want and sorted(found[number].isrs) == sorted(want)
+            for number, want in wanted.items()
+        )
+
+    def delete(self) -> None:
+        """All partitions."""
+        began = time.monotonic()
+        with self.step("delete"):
+            self.admin.delete_topics([BIG], operation_timeout=60, request_timeout=60)[BIG].result()
+            self.figures["delete_answered_s"] = round(time.monotonic() - began, 2)
+            if isinstance(self.cluster, LocalCluster):
+                places = [node.data_dir for node in self.cluster.nodes]
+                wait_until(
+                    lambda: not any(next(p.glob(f"{BIG}-*[0-9]"), None) for p in places),
+                    PATIENCE_S,
+                    "the removal of all logs",
+                )
+        time.sleep(1)
+        self.figures["delete_p99_ms"] = self.watch.latency_ms(began, 99)
+
+
+def cpu_s(pid: int) -> float:
+    """CPU time that a process has spent."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+STEPS: dict[str, Callable[[Bench], None]] = {
+    "create": Bench.create,
+    "idle": Bench.idle,
+    "kill": Bench.fail_over,
+    "restart": Bench.restart,
+    "elect": Bench.elect,
+    "reassign": Bench.reassign,
+    "delete": Bench.delete,
+}
+
+
+def measure(partitions: int, kafka: bool, steps: Sequence[str]) -> dict[str, Any]:
+    """All figures of one system and size."""
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
+        cluster: System = (
+            KafkaCluster(place)
+            if kafka
+            else LocalCluster(3, data_dir=place / "cluster", profile="default")
+        )
+        stack.enter_context(cluster)
+        bench = Bench(cluster, partitions)
+        stack.callback(bench.watch.close)
+        bench.figures["system"] = "kafka" if kafka else "tidelog"
+        for name in steps:
+            try:
+                STEPS[name](bench)
+            except TimeoutError as error:
+                bench.figures[f"{name}_failed"] = str(error)
+                break
+        return bench.figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.scale", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--partitions", type=int, nargs="*", default=[100, 1_000, 5_000, 10_000])
+    parser.add_argument("--kafka", action="store_true", help="Apache Kafka as well")
+    parser.add_argument("--steps", nargs="*", choices=tuple(STEPS), default=tuple(STEPS))
+    parser.add_argument("--json", type=Path, help="a file for the figures (`bench.scale_report`)")
+    options = parser.parse_args()
+    rows = []
+    for partitions in options.partitions:
+        for kafka in (False, True) if options.kafka else (False,):
+            rows.append(measure(partitions, kafka, options.steps))
+            system = rows[-1]["system"]
+            print(f"{system} {partitions:,}: {json.dumps(rows[-1])}", flush=True)
+    for name in dict.fromkeys(name for row in rows for name in row):
+        print(f"{name:<28}" + "".join(f"{row.get(name, '')!s:>16}" for row in rows))
+    if options.json:
+        git = ["git", "describe", "--always", "--dirty"]
+        data = {
+            "rows": rows,
+            "commit": subprocess.run(git, capture_output=True, text=True).stdout.strip(),
+            "machine": f"{os.cpu_count()} cores, {platform.machine()}",
+            "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        options.json.write_text(json.dumps(data))
+
+
+if __name__ == "__main__":
+    main()

@@ -59,6 +59,10 @@ MAX_LOGS_CREATED_PER_TURN: Final = 4
 """New logs that a node makes before it looks at its connections again; the others wait. A new log
 costs some milliseconds on a cold disk."""
 
+MAX_TURN_MS: Final = 50
+"""BoundedTurn: the longest that one turn of a node's loop may take; a longer one is a warning that
+says what took long."""
+
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
 

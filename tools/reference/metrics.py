@@ -12,9 +12,6 @@ The endpoint runs on the node's own loop. Beside these metrics it has those of t
 
 def metrics_page() -> str:
     """`docs/reference/metrics.md`."""
-    rows = [
-        (code(metric.name), "counter" if metric.is_counter else "gauge", metric.doc)
-        for metric in METRICS
-    ]
+    rows = [(code(metric.name), metric.type, metric.doc) for metric in METRICS]
     columns = ("metric", "type", "meaning")
     return page("Metrics", _INTRODUCTION, (section("Of a node", table(columns, rows)),))

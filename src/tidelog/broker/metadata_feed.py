@@ -17,6 +17,7 @@ from tidelog.config import (
     resolve_topic_config,
 )
 from tidelog.env.instant import Instant
+from tidelog.env.steps import Steps
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
@@ -26,15 +27,17 @@ from tidelog.replication.replicas import Replicas
 class MetadataFeed:
     """The image that this node has published last."""
 
-    def __init__(self, config: NodeConfig, replicas: Replicas) -> None:
+    def __init__(self, config: NodeConfig, replicas: Replicas, steps: Steps) -> None:
         self._config = config
         self._replicas = replicas
+        self._steps = steps
         # The fold of everything published.
         self._image: MetadataImage = EMPTY_IMAGE
 
     def publish(self, committed: Sequence[CommittedMetadata], now: Instant) -> MetadataImage:
         """Applies what was committed and lets the replicas follow; returns the new image."""
         assert committed, "nothing to publish"
+        self._steps.begin("metadata image")
         before = self._image
         delta = MetadataDelta(before)
         offset, epoch = before.offset, before.epoch
@@ -56,6 +59,7 @@ class MetadataFeed:
             # A snapshot does not contain what is gone; the difference does.
             delta = MetadataDelta.between(before, self._image)
         self._follow_dynamic_config(delta)
+        self._steps.begin("replicas follow metadata", offset - before.offset)
         self._replicas.apply(delta, self._image, self._log_configs(), now)
         return self._image
 

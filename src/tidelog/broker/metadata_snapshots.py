@@ -19,6 +19,7 @@ from typing import Final
 
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant
+from tidelog.env.steps import Steps
 from tidelog.errors import ProtocolError, StorageError
 from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot, SnapshotId
 from tidelog.kraft.quorum import Quorum
@@ -67,8 +68,9 @@ def _image_of(snapshot: LoadedSnapshot) -> MetadataImage:
 class MetadataSnapshots:
     """Makes the snapshots of one node."""
 
-    def __init__(self, quorum: Quorum, config: QuorumConfig, now: Instant) -> None:
+    def __init__(self, quorum: Quorum, config: QuorumConfig, steps: Steps, now: Instant) -> None:
         self._quorum = quorum
+        self._steps = steps
         self._config = config
         # Bytes of committed records since the last snapshot was begun or loaded.
         self._unsaved_bytes = 0
@@ -116,6 +118,7 @@ class MetadataSnapshots:
         self._woken_at = now
         if self._writing is None:
             return
+        self._steps.begin("metadata snapshot", RECORDS_PER_TICK)
         writer, records = self._writing
         if not writer.is_current:
             self._writing = None

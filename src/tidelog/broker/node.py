@@ -89,6 +89,8 @@ class Node:
         """
         self.config = config
         trace = Trace(trace_sink, trace_level, measures=config.events.enable)
+        # What it is doing: for a driver that measures how long that takes.
+        self.steps = trace.steps
         self._parts = parts = open_parts(config, disk, Prng(seed), trace, wall_ms)
         # What the handlers see.
         self.broker = parts.broker
@@ -101,7 +103,7 @@ class Node:
         self._connections = self.broker.connections
         self._peers = parts.peers
         # Snapshots of the metadata that was published.
-        self._snapshots = MetadataSnapshots(self._quorum, config.quorum, now)
+        self._snapshots = MetadataSnapshots(self._quorum, config.quorum, self.steps, now)
         router = Router(self.broker, trace)
         self._turns = Turns(
             self._connections, router, parts.detector, trace, node_id=config.node_id, now=now
@@ -158,7 +160,7 @@ class Node:
             broker=broker,
             quorum_link=quorum_link,
             directory=self._directory,
-            feed=MetadataFeed(self.config, self._replicas),
+            feed=MetadataFeed(self.config, self._replicas, self.steps),
             snapshots=self._snapshots,
             controller_side=controller_side,
             lifecycle=parts.lifecycle,

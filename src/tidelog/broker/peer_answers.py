@@ -54,10 +54,13 @@ class PeerAnswers:
         try:
             match purpose:
                 case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
+                    self.trace.steps.name = "quorum's answer"
                     self.quorum_link.on_answered(peer_id, token, frame, now)
                 case Purpose.REPLICA_FETCH:
+                    self.trace.steps.name = "fetch answer"
                     self.replica_link.on_answered(token, frame, now)
                 case _:
+                    self.trace.steps.name = "controller's answer"
                     self.control.on_answered(token, frame, now)
         except MalformedFrame as fault:
             self.trace.event(AnswerIgnored(peer_id=peer_id, reason=fault.message))

@@ -96,9 +96,12 @@ class QuorumFollower:
         taken = quorum.take_committed()
         if not taken:
             return False
+        steps = self.broker.trace.steps
+        steps.begin("controller follows metadata", len(taken))
         committed = with_images(taken)
         became_active = controller is not None and controller.on_committed(committed, now)
         image = self.broker.image = self.feed.publish(committed, now)
+        steps.begin("after metadata")
         self.snapshots.on_committed(taken, image, now)
         for follower in self.followers:
             follower.on_image(image)
@@ -106,6 +109,7 @@ class QuorumFollower:
             controller.registration.on_image(image)
             if became_active:
                 controller.on_became_active(image, now)
+        steps.begin("tick")
         return True
 
     def deadline(self) -> Instant | None:

@@ -75,6 +75,9 @@ class Router:
     def __init__(self, broker: Broker, trace: Trace) -> None:
         self.broker = broker
         self._trace = trace
+        # Requests are steps by the names of their APIs; those that the broker parses by hand are
+        # too many for a step each.
+        self._steps = trace.steps
         # Names of the listeners that serve the controllers' APIs.
         self._controller_listeners = broker.config.controller_listener_names
         # What the listeners serve, by key.
@@ -95,9 +98,11 @@ class Router:
             if not low <= header.api_version <= high:
                 self._on_unsupported_version(api, connection, header)
             elif isinstance(api, HotApi):
+                self._steps.name = api.name
                 context = self.broker.connections.admit(connection, header)
                 api.handle(self.broker, context, frame, offset, now)
             else:
+                self._steps.begin(api.name)
                 self._on_request(api, connection, header, frame, offset, now)
         except ProtocolError as fault:
             self._trace.event(

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from tidelog.env.event import Event
 from tidelog.env.event import Level as Level
+from tidelog.env.steps import Steps
 
 
 class TraceLine(NamedTuple):
@@ -50,7 +51,7 @@ class TraceSink(Protocol):
 class Trace:
     """What a component holds to emit events and lines; drops those below a level."""
 
-    __slots__ = ("_level", "_sink", "measures")
+    __slots__ = ("_level", "_sink", "measures", "steps")
 
     def __init__(
         self, sink: TraceSink, level: Level = Level.INFO, *, measures: bool = False
@@ -60,6 +61,8 @@ class Trace:
         self.measures = measures
         # Less than this is dropped: a line before it is built, an event when it arrives here.
         self._level = level
+        # What the node is doing, for the one that measures how long it takes.
+        self.steps = Steps()
 
     def enabled(self, level: Level) -> bool:
         """Whether an event or a line of this level would be kept; guards costly arguments. Ask

@@ -38,6 +38,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_LOGS_CREATED_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
@@ -306,6 +307,7 @@ class Replicas:
         after each group of inputs; `wake` does it too."""
         self._take_failed(now)
         changed, measures = self._env.changed.take(), self._env.measures
+        self._env.trace.steps.begin("changed partitions", len(changed))
         for partition in changed:
             leadership = partition.leadership
             if leadership is not None:
@@ -320,6 +322,7 @@ class Replicas:
         self._durability.end_tick()
         self._isr_updates.maybe_send(now)
         self._quarantine.maybe_send(now)
+        self._env.trace.steps.begin("fetchers")
         self._fetchers.poll(now)
 
     def wake(self, now: Instant) -> None:
@@ -331,7 +334,9 @@ class Replicas:
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
         elif self._metadata.create_at is not None:
+            self._env.trace.steps.begin("new logs", MAX_LOGS_CREATED_PER_TURN)
             self._metadata.create_logs(now)
+        self._env.trace.steps.begin("replicas' timers")
         self._isr_checks.check_isrs(now)
         self._durability.write_due(now)
         if self._expiry_checks.due(now) is not None:

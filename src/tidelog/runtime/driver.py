@@ -26,6 +26,7 @@ from typing import Any, Final, Protocol
 from tidelog.env import effects
 from tidelog.env.disk import Disk, File
 from tidelog.env.instant import Instant
+from tidelog.env.steps import Steps
 from tidelog.env.trace import Level
 from tidelog.limits import CLOSE_LINGER_MS
 from tidelog.runtime import clock
@@ -34,6 +35,7 @@ from tidelog.runtime.dial import dial
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.log_lines import LogLines
+from tidelog.runtime.turn_times import TurnTimes
 
 EXIT_BUG: Final = 70
 """Exit code after a bug in the core (EX_SOFTWARE)."""
@@ -44,6 +46,18 @@ EXIT_FORCED: Final = 1
 EXIT_FLUSHES_FAILED: Final = 1
 """Exit code of a clean stop whose last writes did not become durable."""
 
+_STEPS: Final[dict[type, str]] = {
+    effects.Received: "bytes received",
+    effects.Opened: "connection opened",
+    effects.Connected: "connected",
+    effects.Closed: "connection closed",
+    effects.Flushed: "file flushed",
+    effects.FlushFailed: "flush failed",
+    effects.WallClock: "wall clock",
+    effects.StopRequested: "stop requested",
+}
+"""What an input is called as a step of its turn, until the core names another."""
+
 _WALL_CHECK_S: Final = 1.0
 _LINGER_S: Final = 0.5
 _FLUSH_TIMEOUT_S: Final = 10.0
@@ -51,6 +65,9 @@ _FLUSH_TIMEOUT_S: Final = 10.0
 
 class Core(Protocol):
     """Of the five verbs (`ARCHITECTURE.md`) what a driver needs; `broker.node.Node` has them."""
+
+    steps: Steps
+    """What it is doing; the driver measures how long."""
 
     def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""
@@ -104,6 +121,7 @@ class Driver:
             answer=partial(self._from_thread, self._on_disk_answers),
             fail=partial(self._from_thread, self._stop_for_bug),
         )
+        self.turns = TurnTimes(core.steps, warn=(events or log).emit)
         self._wall = clock.WallOffset()
         self.counters = Counters()
         # Connections that the core may name, by its id for them.
@@ -148,7 +166,9 @@ class Driver:
         """Runs until the core exits; returns the process's exit code."""
         self._loop.call_soon(self._check_wall_clock)
         self._request_tick()
+        self.turns.watch_collections()
         self._loop.run_forever()
+        self.turns.unwatch_collections()
         if not self._flusher.close(_FLUSH_TIMEOUT_S):
             self._fail_last_flushes("they did not end in time")
         elif self._flusher.failure is not None:
@@ -184,8 +204,9 @@ class Driver:
     def _receive(self, event: effects.Input) -> None:
         if self._stopped:
             return
+        at_ns = self.turns.begin(_STEPS[type(event)])
         try:
-            self._core.receive(event, clock.now())
+            self._core.receive(event, Instant(at_ns // 1_000_000))
         except BaseException as error:
             self._stop_for_bug(error)
         else:
@@ -201,15 +222,18 @@ class Driver:
         if self._stopped:
             return
         self.counters.ticks += 1
-        now = clock.now()
+        now = Instant(self.turns.begin("tick") // 1_000_000)
         try:
             self._core.wake(now)
-            for effect in self._core.take_effects():
+            pending = self._core.take_effects()
+            self.turns.begin("effects")
+            for effect in pending:
                 self._carry_out[type(effect)](effect)
             self._arm(self._core.deadline(), now)
         except BaseException as error:
             self._stop_for_bug(error)
         self._flush_lines()
+        self.turns.end_turn()
 
     def _flush_lines(self) -> None:
         self._log.flush()

@@ -11,3 +11,20 @@ class ProcessStarted(Event):
 
     subject: ClassVar = "node"
     pid: int
+
+
+@event("end_turn", "too long", level=Level.WARN)
+class TurnTooLong(Event):
+    """The loop was held for longer than `limits.MAX_TURN_MS`: BoundedTurn does not hold."""
+
+    subject: ClassVar = "runtime"
+    reason: str
+    """The longest step of the turn."""
+    count: int
+    """Of how many things that step was; 0 where it was not counted."""
+    step_ms: int
+    turn_ms: int
+    collecting_ms: int
+    """How much of the turn went to collecting garbage."""
+    unreported: int
+    """Long turns since the warning before, for which there was none."""

@@ -8,17 +8,24 @@ Prometheus client measures of any Python process (`process_*`, `python_info`).
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from tidelog.runtime.driver import Driver
+from tidelog.runtime.turn_times import BOUNDS_MS, SlowSteps, TurnTimes
 
 _MAX_REQUEST_BYTES: Final = 16 << 10
 
@@ -30,17 +37,42 @@ class NodeMetric:
     name: str
     """As a scraper sees it. A counter's name ends in `_total`."""
     doc: str
-    read: Callable[[Driver], int]
+    read: Callable[[Driver], float | Mapping[str, float] | TurnTimes]
+    """Its value; values by the label `step`; or the turns of a histogram."""
+    type: str = "gauge"
 
-    @property
-    def is_counter(self) -> bool:
-        """Whether it only grows, from 0 at the start of the process; else it is a gauge."""
-        return self.name.endswith("_total")
+    def family(self, driver: Driver) -> Metric:
+        """Its samples of this moment."""
+        value = self.read(driver)
+        if isinstance(value, TurnTimes):
+            sum_s = value.sum_ns / 1e9
+            buckets = _buckets_of(value.counts)
+            return HistogramMetricFamily(self.name, self.doc, buckets=buckets, sum_value=sum_s)
+        is_counter = self.type == "counter"
+        new_family = CounterMetricFamily if is_counter else GaugeMetricFamily
+        if not isinstance(value, Mapping):
+            return new_family(self.name, self.doc, value=value)
+        family = new_family(self.name, self.doc, labels=("step",))
+        for step, each in value.items():
+            family.add_metric((step,), each)
+        return family
+
+
+def _buckets_of(counts: list[int]) -> list[tuple[str, float]]:
+    """Turns that took at most so many seconds, as Prometheus counts: each class has those below."""
+    ends = [str(bound / 1000) for bound in BOUNDS_MS]
+    return list(zip((*ends, "+Inf"), accumulate(counts), strict=True))
 
 
 def _counter(name: str, doc: str) -> NodeMetric:
     """A field of the driver's `Counters`."""
-    return NodeMetric(f"tidelog_runtime_{name}_total", doc, attrgetter(f"counters.{name}"))
+    read = attrgetter(f"counters.{name}")
+    return NodeMetric(f"tidelog_runtime_{name}_total", doc, read, "counter")
+
+
+def _of_slow_steps(value: Callable[[SlowSteps], float]) -> Callable[[Driver], dict[str, float]]:
+    """Reads a figure of the slow steps of each name."""
+    return lambda driver: {name: value(slow) for name, slow in driver.turns.slow.items()}
 
 
 METRICS: Final = (
@@ -60,6 +92,39 @@ METRICS: Final = (
         "Open connections, those included that only send what is left.",
         attrgetter("connection_count"),
     ),
+    NodeMetric(
+        "tidelog_runtime_turn_seconds",
+        "How long turns of the loop took, from the first input to the end of the tick.",
+        attrgetter("turns"),
+        "histogram",
+    ),
+    NodeMetric(
+        "tidelog_runtime_longest_turn_seconds",
+        "The longest turn since the start; 0 if none took a millisecond.",
+        lambda driver: driver.turns.longest_ns / 1e9,
+    ),
+    NodeMetric(
+        "tidelog_runtime_longest_turn_last_minute_seconds",
+        "The longest turn of the last minute; 0 if none took a millisecond.",
+        lambda driver: driver.turns.recent_longest_ns() / 1e9,
+    ),
+    NodeMetric(
+        "tidelog_runtime_slow_steps_total",
+        "Steps of turns that took more than a millisecond, by `step`: an API, a part of the tick.",
+        _of_slow_steps(lambda slow: slow.count),
+        "counter",
+    ),
+    NodeMetric(
+        "tidelog_runtime_slow_steps_seconds_total",
+        "How long these steps took together, by `step`.",
+        _of_slow_steps(lambda slow: slow.sum_ns / 1e9),
+        "counter",
+    ),
+    NodeMetric(
+        "tidelog_runtime_longest_step_seconds",
+        "The longest of these steps since the start, by `step`.",
+        _of_slow_steps(lambda slow: slow.longest_ns / 1e9),
+    ),
 )
 """All metrics of a node; `docs/reference/metrics.md` is made from this table."""
 
@@ -73,15 +138,16 @@ class NodeCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """One family per metric."""
         for metric in METRICS:
-            family = CounterMetricFamily if metric.is_counter else GaugeMetricFamily
-            yield family(metric.name, metric.doc, value=metric.read(self._driver))
+            yield metric.family(self._driver)
 
 
 class _Scrape(asyncio.Protocol):
     """One scraper's connection."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: CollectorRegistry, turns: TurnTimes) -> None:
         self._registry = registry
+        # A scrape is work of the loop like any other.
+        self._turns = turns
         # Any: uvloop's transports are not a subclass of asyncio's.
         self._transport: Any = None
         # The request so far; only its end matters.
@@ -95,14 +161,17 @@ class _Scrape(asyncio.Protocol):
         if len(self._request) > _MAX_REQUEST_BYTES:
             self._transport.abort()
         elif b"\r\n\r\n" in self._request:
-            body = generate_latest(self._registry)
-            head = (
-                "HTTP/1.1 200 OK\r\n"
-                "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-            )
-            self._transport.write(head.encode() + body)
-            self._transport.close()
+            self._turns.aside("scrape", self._answer)
+
+    def _answer(self) -> None:
+        body = generate_latest(self._registry)
+        head = (
+            "HTTP/1.1 200 OK\r\n"
+            "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self._transport.write(head.encode() + body)
+        self._transport.close()
 
 
 async def serve_metrics(loop: asyncio.AbstractEventLoop, port: int, driver: Driver) -> None:
@@ -111,4 +180,4 @@ async def serve_metrics(loop: asyncio.AbstractEventLoop, port: int, driver: Driv
     registry.register(NodeCollector(driver))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    await loop.create_server(lambda: _Scrape(registry), port=port)
+    await loop.create_server(lambda: _Scrape(registry, driver.turns), port=port)

@@ -24,6 +24,8 @@ from tidelog.env.effects import (
     StopRequested,
 )
 from tidelog.env.instant import Instant
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.steps import Steps
 from tidelog.env.trace import TraceSink
 
 
@@ -36,6 +38,7 @@ class EchoCore:
 
     def __init__(self, disk: Disk) -> None:
         self.effects = EffectQueue()
+        self.steps = Steps()
         self.disk = disk
         self.inputs: list[Input] = []
         # Files that slices were sent of.
@@ -128,6 +131,41 @@ class EchoCore:
     def opened(self) -> list[Opened]:
         """The connections that were accepted, in order."""
         return [event for event in self.inputs if isinstance(event, Opened)]
+
+
+class SlowCore(EchoCore):
+    """Echoes, and moves the clock by what a line names: `work MS` at once, `tick MS` in the tick,
+    `write MS` when the driver carries out what is to be sent."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryDisk())
+        self.now_ns = 0
+        self.tick_ms = 0
+        self.write_ms = 0
+
+    def on_line(self, connection: int, line: bytes, now: Instant) -> None:
+        match line.split():
+            case [b"work", ms]:
+                self.steps.begin("CreateTopics", 12)
+                self.spend(int(ms))
+            case [b"tick", ms]:
+                self.tick_ms = int(ms)
+            case [b"write", ms]:
+                self.write_ms = int(ms)
+        super().on_line(connection, line, now)
+
+    def wake(self, now: Instant) -> None:
+        super().wake(now)
+        self.tick_ms = self.spend(self.tick_ms)
+
+    def deadline(self) -> Instant | None:
+        self.write_ms = self.spend(self.write_ms)
+        return super().deadline()
+
+    def spend(self, ms: int) -> int:
+        """Time passes; 0 is left of it."""
+        self.now_ns += ms * 1_000_000
+        return 0
 
 
 def echo_factory(keep: Callable[[EchoCore], None]) -> Callable[..., EchoCore]:

@@ -2,9 +2,10 @@
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import StringIO
+from time import monotonic_ns
 
 import uvloop
 
@@ -55,18 +56,21 @@ class Client:
 class RunningDriver:
     """A driver that runs until `stop`."""
 
-    def __init__(self, disk: Disk, max_connections: int) -> None:
+    def __init__(
+        self, core: EchoCore, max_connections: int, clock: Callable[[], int] = monotonic_ns
+    ) -> None:
         self.log_text = StringIO()
-        self.core = EchoCore(disk)
+        self.core = core
         self.loop = uvloop.new_event_loop()
         self.driver = Driver(
             self.core,
-            disk,
+            core.disk,
             LogLines("b1", self.log_text),
             loop=self.loop,
             connect_timeout_ms=2000,
             max_connections=max_connections,
         )
+        self.driver.turns.clock = clock
         (sock,) = bind(Endpoint("PLAINTEXT", "127.0.0.1", 0))
         self.port = sock.getsockname()[1]
         self.loop.run_until_complete(self.driver.listen("PLAINTEXT", sock, 50))
@@ -93,7 +97,16 @@ def running_driver(
     disk: Disk | None = None, max_connections: int = 1000
 ) -> Iterator[RunningDriver]:
     """A driver for the time of a test."""
-    running = RunningDriver(disk or MemoryDisk(), max_connections)
+    with running_core(EchoCore(disk or MemoryDisk()), max_connections) as running:
+        yield running
+
+
+@contextmanager
+def running_core(
+    core: EchoCore, max_connections: int = 1000, clock: Callable[[], int] = monotonic_ns
+) -> Iterator[RunningDriver]:
+    """The same for a core and a clock of the test's own."""
+    running = RunningDriver(core, max_connections, clock)
     try:
         yield running
     finally:

@@ -3,10 +3,11 @@
 from dataclasses import fields
 from pathlib import Path
 
-from tests.unit.runtime.harness import Client
+from tests.unit.runtime.cores import SlowCore
+from tests.unit.runtime.harness import Client, running_core
 from tests.unit.runtime.test_server import free_port, served
 from tidelog.runtime.driver import Counters
-from tidelog.runtime.metrics import METRICS
+from tidelog.runtime.metrics import METRICS, NodeCollector
 
 
 def test_metrics_are_served_beside_the_protocol(tmp_path: Path) -> None:
@@ -20,11 +21,35 @@ def test_metrics_are_served_beside_the_protocol(tmp_path: Path) -> None:
     assert answer.startswith("HTTP/1.1 200 OK\r\n")
     assert "tidelog_runtime_accepted_total 1.0" in answer
     assert "tidelog_runtime_connections 1.0" in answer
-    assert all(f"\n{metric.name} " in answer for metric in METRICS)
+    assert all(f"# TYPE {metric.name} {metric.type}\n" in answer for metric in METRICS)
     assert "process_resident_memory_bytes" in answer
 
 
 def test_every_counter_of_the_driver_is_a_metric() -> None:
     counters = {f"tidelog_runtime_{field.name}_total" for field in fields(Counters)}
-    assert {metric.name for metric in METRICS if metric.is_counter} == counters
+    assert counters <= {metric.name for metric in METRICS if metric.type == "counter"}
     assert all(metric.doc.endswith(".") for metric in METRICS)
+
+
+def test_turns_and_their_slow_steps_are_metrics() -> None:
+    core = SlowCore()
+    with running_core(core, clock=lambda: core.now_ns) as running:
+        client = running.client()
+        for order in (b"work 30", b"tick 10", b"work 40"):
+            assert client.ask(order) == order
+    samples = {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in NodeCollector(running.driver).collect()
+        for sample in family.samples
+    }
+    ticks = running.driver.counters.ticks
+    turns, steps = "tidelog_runtime_turn_seconds", "tidelog_runtime_slow_steps"
+    classes = {bound: samples[f"{turns}_bucket", bound] for bound in ("0.005", "0.01", "0.05")}
+    assert classes == {"0.005": ticks - 3, "0.01": ticks - 2, "0.05": ticks}
+    assert samples[f"{turns}_bucket", "+Inf"] == samples[f"{turns}_count",] == ticks
+    assert samples[f"{turns}_sum",] == 0.08
+    assert samples["tidelog_runtime_longest_turn_seconds",] == 0.04
+    assert samples["tidelog_runtime_longest_turn_last_minute_seconds",] == 0.04
+    assert samples[f"{steps}_total", "CreateTopics"] == 2
+    assert samples[f"{steps}_seconds_total", "CreateTopics"] == 0.07
+    assert samples["tidelog_runtime_longest_step_seconds", "tick"] == 0.01

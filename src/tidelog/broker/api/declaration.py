@@ -28,6 +28,7 @@ Invariants: a declaration is a constant of its module, and never changes. Left o
 declared and not enforced.
 """
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -91,11 +92,12 @@ class Declaration:
     """The version that our own nodes send; `None` for an API that they never call."""
     requires: tuple[Requirement, ...] = ()
     """The rights that a request needs, all of them."""
+    name: str = dataclasses.field(init=False)
+    """Kafka's name: `CreateTopics`. Kept, because every request says it (`env/steps.py`)."""
 
-    @property
-    def name(self) -> str:
-        """Kafka's name: `CreateTopics`."""
-        return "".join(word.capitalize() for word in self.key.name.split("_"))
+    def __post_init__(self) -> None:
+        name = "".join(word.capitalize() for word in self.key.name.split("_"))
+        object.__setattr__(self, "name", name)
 
     @property
     def advertised(self) -> VersionRange:

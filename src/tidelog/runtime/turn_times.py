@@ -1,0 +1,190 @@
+"""How long the turns of the loop are, and what took long: BoundedTurn, measured in production.
+
+A *turn* begins with the first input after a tick and ends with the next tick: as long as it lasts,
+nothing else happens in this node. It is a series of steps (`env/steps.py`): each input is one, the
+parts of the tick are, and the core names others within them. The clock is read once where a step
+begins, and once at the end of the turn; of what was short nothing is kept but a count and a sum.
+
+Time is that of the clock on the wall. A turn is long as well when the disk hangs, when the machine
+is busy with others, and when Python collects garbage, which the warning names.
+
+Invariants: a turn that is over has all its time in its steps; `counts` has an entry for each turn.
+"""
+
+import gc
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tidelog.env.event import Event
+from tidelog.env.steps import Steps
+from tidelog.limits import MAX_TURN_MS
+from tidelog.runtime.events import TurnTooLong
+
+BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+"""Upper ends of the classes of turns; there is one more without an end."""
+
+_BOUNDS_NS: Final = tuple(bound * 1_000_000 for bound in BOUNDS_MS)
+_SHORT_NS: Final = _BOUNDS_NS[0]
+_TOO_LONG_NS: Final = MAX_TURN_MS * 1_000_000
+_WARNING_PAUSE_NS: Final = 1_000_000_000
+_SLICE_NS: Final = 5_000_000_000
+_SLICES: Final = 12
+
+
+@dataclass(slots=True)
+class SlowSteps:
+    """The steps of one name that took more than a millisecond."""
+
+    count: int = 0
+    sum_ns: int = 0
+    longest_ns: int = 0
+
+
+class TurnTimes:
+    """The turns of one driver."""
+
+    def __init__(
+        self,
+        steps: Steps,
+        warn: Callable[[Event], None],
+        clock: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        # The core's; what the driver does by itself is a step there too.
+        self._steps = steps
+        steps.listener = self._end_step
+        # Takes the event of a turn that was too long.
+        self._warn = warn
+        # Monotonic nanoseconds: the core's instants come from here too.
+        self.clock = clock
+        # Turns by class (`BOUNDS_MS`), and how long all were together.
+        self.counts = [0] * (len(BOUNDS_MS) + 1)
+        self.sum_ns = 0
+        # The longest turn since the start.
+        self.longest_ns = 0
+        # The longest turns of the last slices of time, by the slice's number.
+        self._recent: dict[int, int] = {}
+        # Steps that took more than a millisecond, by name.
+        self.slow: dict[str, SlowSteps] = {}
+        # Whether a turn has begun that has not ended.
+        self._in_turn = False
+        # When the turn began, and the step that it is in.
+        self._turn_at = 0
+        self._step_at = 0
+        # The longest step of this turn: how long, name, count.
+        self._worst: tuple[int, str, int] = (0, "", 0)
+        # Garbage collections: how long in this turn, and when the one under way began.
+        self._collected_ns = 0
+        self._collection_at = 0
+        # When the last warning was given, and how many long turns had none since.
+        self._warned_at = -_WARNING_PAUSE_NS
+        self._unwarned = 0
+
+    def begin(self, name: str) -> int:
+        """A step of the driver begins, and a turn if none is under way; returns the time."""
+        at_ns = self.clock()
+        if not self._in_turn:
+            self._in_turn = True
+            self._turn_at = at_ns
+            self._collected_ns = 0
+        elif at_ns - self._step_at > _SHORT_NS:
+            self._on_slow_step(at_ns - self._step_at)
+        self._step_at = at_ns
+        steps = self._steps
+        steps.name = name
+        steps.count = 0
+        return at_ns
+
+    def _end_step(self) -> None:
+        """The core begins another step."""
+        at_ns = self.clock()
+        if at_ns - self._step_at > _SHORT_NS and self._in_turn:
+            self._on_slow_step(at_ns - self._step_at)
+        self._step_at = at_ns
+
+    def _on_slow_step(self, took_ns: int) -> None:
+        steps = self._steps
+        slow = self.slow.setdefault(steps.name, SlowSteps())
+        slow.count += 1
+        slow.sum_ns += took_ns
+        slow.longest_ns = max(slow.longest_ns, took_ns)
+        if took_ns > self._worst[0]:
+            self._worst = (took_ns, steps.name, steps.count)
+
+    def end_turn(self) -> None:
+        """The turn is over."""
+        self._end_step()
+        took_ns = self._step_at - self._turn_at
+        self._in_turn = False
+        self.sum_ns += took_ns
+        if took_ns <= _SHORT_NS:
+            self.counts[0] += 1
+        else:
+            self._on_slow_turn(took_ns)
+
+    def aside(self, name: str, work: Callable[[], Any]) -> Any:
+        """Does something that is not an input of the core: as a step of the turn that is under way,
+        or as a turn by itself."""
+        was_in_turn = self._in_turn
+        self.begin(name)
+        try:
+            return work()
+        finally:
+            if was_in_turn:
+                self.begin("rest")
+            else:
+                self.end_turn()
+
+    def _on_slow_turn(self, took_ns: int) -> None:
+        self.counts[bisect_left(_BOUNDS_NS, took_ns)] += 1
+        self.longest_ns = max(self.longest_ns, took_ns)
+        now = self._step_at // _SLICE_NS
+        self._recent[now] = max(self._recent.get(now, 0), took_ns)
+        if len(self._recent) > _SLICES:
+            self._forget_old(now)
+        if took_ns > _TOO_LONG_NS:
+            self._on_too_long(took_ns)
+        self._worst = (0, "", 0)
+
+    def _forget_old(self, now: int) -> None:
+        self._recent = {at: took for at, took in self._recent.items() if at > now - _SLICES}
+
+    def recent_longest_ns(self) -> int:
+        """The longest turn of the last minute; 0 if none took a millisecond."""
+        self._forget_old(self.clock() // _SLICE_NS)
+        return max(self._recent.values(), default=0)
+
+    def _on_too_long(self, took_ns: int) -> None:
+        if self._step_at - self._warned_at < _WARNING_PAUSE_NS:
+            self._unwarned += 1
+            return
+        step_ns, name, count = self._worst
+        event = TurnTooLong(
+            reason=name or "many short steps",
+            count=count,
+            step_ms=step_ns // 1_000_000,
+            turn_ms=took_ns // 1_000_000,
+            collecting_ms=self._collected_ns // 1_000_000,
+            unreported=self._unwarned,
+        )
+        self._unwarned = 0
+        self._warned_at = self._step_at
+        self._warn(event)
+
+    # Garbage collections ----------------------------------------------------------------------
+
+    def watch_collections(self) -> None:
+        """Has Python report its garbage collections, until the end of the process or `unwatch`."""
+        gc.callbacks.append(self._on_collection)
+
+    def unwatch_collections(self) -> None:
+        """Undoes `watch_collections`."""
+        gc.callbacks.remove(self._on_collection)
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._collection_at = self.clock()
+        else:
+            self._collected_ns += self.clock() - self._collection_at

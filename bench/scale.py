@@ -6,7 +6,8 @@ cost, and what an idle node costs that hosts them.
     python -m bench.scale --partitions 1000 --steps create kill --json figures.json
 
 Three nodes with default settings share the cores with the client. The partitions are those of one
-topic, made by one CreateTopics request. Sixty more belong to ten small topics, five made before and
+topic, made by one CreateTopics request; above 5,000 CreatePartitions adds the rest, since a request
+may need 10,000 records at most. Sixty more belong to ten small topics, five made before and
 five after it, and are watched all the time: a C client (librdkafka) sends one record to each of
 them every 50 ms with acks=all, and remembers when it was acknowledged. So the client has little to
 do, and its own part in a gap stays small.
@@ -22,7 +23,8 @@ What the figures are:
   killed (one that is not the active controller); of the sixty the least, the median, the longest.
 - restart: from the start of the process until no ISR is smaller than three.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
-- turn: the longest turn of any node in a step, from `tidelog_runtime_turn_*`.
+- turn: the longest turn of any node in the minute before the end of a step, and how many were above
+  50 ms in the step, by the nodes' own metrics.
 """
 
 import argparse
@@ -30,6 +32,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -40,17 +43,19 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.request import urlopen
 
 from bench.kafka_cluster import KafkaCluster
 from bench.smoke import resident_mb
 from bench.unavailability import quantile
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from tidelog.client import AdminError, Unreachable
 from tidelog.testing import LocalCluster
+from tidelog.testing.ports import ports_from
 from tidelog.testing.waiting import wait_until
 
 BIG = "big"
@@ -60,7 +65,13 @@ PER_WATCHED = 6
 PATIENCE_S = 300.0
 IDLE_S = 10.0
 REASSIGNED = 1000
+AT_ONCE = 5000
 PERIOD_S = 0.05
+TURNS = "tidelog_runtime_turn_seconds"
+LONG_TURNS = f'{TURNS}_bucket{{le="0.05"}}'
+LONGEST = "tidelog_runtime_longest_"
+LONGEST_TURN = f"{LONGEST}turn_last_minute_seconds"
+LONGEST_STEP = f"{LONGEST}step_seconds"
 
 System = LocalCluster | KafkaCluster
 
@@ -142,8 +153,9 @@ class Watch:
 class Bench:
     """One system with its partitions, and the steps that are measured on it."""
 
-    def __init__(self, cluster: System, partitions: int) -> None:
+    def __init__(self, cluster: System, partitions: int, metrics_ports: Sequence[int]) -> None:
         self.cluster = cluster
+        self.metrics_ports = metrics_ports
         self.partitions = partitions
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         self.figures: dict[str, Any] = {"partitions": partitions}
@@ -179,10 +191,34 @@ class Bench:
     def step(self, name: str) -> Iterator[None]:
         """Counts the quorum epochs that a step spends, and its longest turn."""
         before, _ = self.epoch()
+        turns_before = self.turns()
         began = time.monotonic()
         yield
         self.figures[f"{name}_s"] = round(time.monotonic() - began, 2)
         self.figures[f"{name}_epochs"] = self.epoch()[0] - before
+        if self.metrics_ports:
+            turns = self.turns()
+            long = turns.get(LONG_TURNS, 0) - turns_before.get(LONG_TURNS, 0)
+            self.figures[f"{name}_long_turns"] = int(long)
+            self.figures[f"{name}_turn_ms"] = round(turns.get(LONGEST_TURN, 0) * 1000)
+
+    def turns(self) -> dict[str, float]:
+        """What the nodes say of their turns: the sum of each count, the largest of the rest."""
+        found: dict[str, float] = {}
+        for port in self.metrics_ports:
+            try:
+                with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                    text = answer.read().decode()
+            except OSError:
+                continue
+            samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+            turns = float(samples[f"{TURNS}_count"])
+            for name in (f'{TURNS}_bucket{{le="{bound}"}}' for bound in (0.01, 0.05)):
+                found[name] = found.get(name, 0) + turns - float(samples[name])
+            for name in samples:
+                if name.startswith(LONGEST):
+                    found[name] = max(found.get(name, 0), float(samples[name]))
+        return found
 
     def isr_sizes(self) -> list[int]:
         """Of all partitions of the big topic, as some broker sees it."""
@@ -201,11 +237,14 @@ class Bench:
     # Steps --------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """One request for all partitions."""
+        """A request for all partitions, or several where one may not ask for so many."""
         began = time.monotonic()
         with self.step("create"):
-            self.figures["create_error"] = self._create([BIG], self.partitions)
+            self.figures["create_error"] = self._create([BIG], min(self.partitions, AT_ONCE))
             self.figures["answered_s"] = round(time.monotonic() - began, 2)
+            for count in range(2 * AT_ONCE, self.partitions + 1, AT_ONCE):
+                grown = self.admin.create_partitions([NewPartitions(BIG, count)])
+                grown[BIG].result()
             self._produce_to_each()
         self.figures["create_p99_ms"] = self.watch.latency_ms(began, 99)
         self._create(AFTER, PER_WATCHED)
@@ -345,21 +384,33 @@ def measure(partitions: int, kafka: bool, steps: Sequence[str]) -> dict[str, Any
     """All figures of one system and size."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
-        cluster: System = (
-            KafkaCluster(place)
-            if kafka
-            else LocalCluster(3, data_dir=place / "cluster", profile="default")
-        )
+        metrics_ports: list[int] = []
+        if kafka:
+            cluster: System = KafkaCluster(place)
+        else:
+            cluster = LocalCluster(3, data_dir=place / "cluster", profile="default")
+            metrics_ports = [ports.controller for ports in ports_from(0, 3)]
+            for node, port in zip(cluster.nodes, metrics_ports, strict=True):
+                with node.properties_file.open("a") as file:
+                    file.write(f"tidelog.metrics.port={port}\n")
         stack.enter_context(cluster)
-        bench = Bench(cluster, partitions)
+        bench = Bench(cluster, partitions, metrics_ports)
         stack.callback(bench.watch.close)
         bench.figures["system"] = "kafka" if kafka else "tidelog"
         for name in steps:
+            print(f"{bench.figures['system']} {partitions:,}: {name}", file=sys.stderr, flush=True)
             try:
                 STEPS[name](bench)
             except TimeoutError as error:
                 bench.figures[f"{name}_failed"] = str(error)
                 break
+        slowest = {
+            name.partition('"')[2].partition('"')[0]: round(value * 1000)
+            for name, value in bench.turns().items()
+            if name.startswith(LONGEST_STEP)
+        }
+        worst = sorted(slowest.items(), key=lambda item: -item[1])[:6]
+        bench.figures["slowest_steps_ms"] = ", ".join(f"{name} {ms}" for name, ms in worst)
         return bench.figures
 
 

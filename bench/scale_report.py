@@ -34,6 +34,8 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "delete_p99_ms": ("p99 of other topics' acknowledgements meanwhile (ms)", "<= 50"),
     "epochs": ("epochs that the quorum spent in all steps", "0"),
     "turn_ms": ("longest turn of a node in all steps (ms)", "<= 50"),
+    "long_turns": ("turns above 50 ms in all steps, all nodes", "0"),
+    "slowest_steps_ms": ("the longest steps of turns (ms)", ""),
 }
 PANELS: Final = (
     "create_s",
@@ -75,8 +77,9 @@ def summed(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with what its steps have in common."""
     epochs = [value for name, value in row.items() if name.endswith("_epochs")]
     turns = [value for name, value in row.items() if name.endswith("_turn_ms")]
+    long = [value for name, value in row.items() if name.endswith("_long_turns")]
     found = {**row, "epochs": sum(epochs)}
-    return {**found, "turn_ms": max(turns)} if turns else found
+    return {**found, "turn_ms": max(turns), "long_turns": sum(long)} if turns else found
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -66,8 +66,13 @@ says what took long."""
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
 
-MAX_ELECTIONS_PER_ROUND: Final = 1000
-"""Leaders that one round of balancing moves at most; it goes on in the next."""
+MAX_CHANGES_PER_TURN: Final = 100
+"""Partitions that the active controller changes before its node looks at its connections again; a
+longer decision goes on in the turns that follow (`controller/slices.py`). About 3 ms."""
+
+MAX_LONG_DECISIONS: Final = 1000
+"""Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,
+which every client retries."""
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""

@@ -54,10 +54,13 @@ class ControllerSide:
         for node_id in self.detector.suspected:
             self.controller.on_broker_suspected(node_id, now)
 
+    def wake(self, now: Instant) -> None:
+        """Once a tick: the next slice of the controller's long decisions, and its timers."""
+        self.controller.wake(now)
+
     def flow(self, now: Instant) -> bool:
-        """Due timers and answers, then the call of the registration that is due."""
+        """The controller's answers, then the call of the registration that is due."""
         controller, registration = self.controller, self.registration
-        controller.wake(now)
         outputs = controller.take_outputs()
         for output in outputs:
             reply_to = output.reply_to

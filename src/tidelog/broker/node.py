@@ -119,6 +119,8 @@ class Node:
             trace=trace,
         )
         self._broker_side = self._make_broker_side()
+        # None on a node that is only a broker.
+        self._controller_side = self._make_controller_side(router)
         self._peer_answers = PeerAnswers(
             peers=self._peers,
             detector=parts.detector,
@@ -145,17 +147,21 @@ class Node:
             fail=self._stopping.fail,
         )
 
+    def _make_controller_side(self, router: Router) -> ControllerSide | None:
+        """None on a node that is only a broker."""
+        if self.broker.controller is None or self._parts.registration is None:
+            return None
+        return ControllerSide(
+            controller=self.broker.controller,
+            registration=self._parts.registration,
+            detector=self._parts.detector,
+            router=router,
+        )
+
     def _make_components(self, quorum_link: QuorumLink, router: Router) -> Iterator[Component]:
         """All components, in their order. A coordinator is one more."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
-        controller_side = None
-        if broker.controller is not None and parts.registration is not None:
-            controller_side = ControllerSide(
-                controller=broker.controller,
-                registration=parts.registration,
-                detector=parts.detector,
-                router=router,
-            )
+        controller_side = self._controller_side
         yield QuorumFollower(
             broker=broker,
             quorum_link=quorum_link,
@@ -236,6 +242,8 @@ class Node:
         self._peers.wake(now)
         self._parts.detector.wake(now)
         self.broker.control.wake(now)
+        if self._controller_side is not None:
+            self._controller_side.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):

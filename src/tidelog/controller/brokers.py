@@ -15,7 +15,8 @@ next controller starts over.
 
 Fencing writes the partition changes first and the fencing last, for the same reason: no prefix
 leaves a fenced broker in an ISR. Unfencing and leaving write the broker's record first: from it on
-the broker may lead, or may not, and the elections that follow agree with it.
+the broker may lead, or may not, and the elections that follow agree with it. All of these are
+decisions in slices (`slices.py`).
 
 While a live session exists, another incarnation is a duplicate and refused; the session of a dead
 process has to run out first. Two signs end it earlier (decision 0003): the node suspects the old
@@ -28,11 +29,19 @@ Left out: offline and cordoned directories that heartbeats may report.
 Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's cluster control.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tidelog.controller import events
 from tidelog.controller.events import Cause, CauseKind, FenceReason
-from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
+from tidelog.controller.heartbeats import (
+    BrokerSessions,
+    Phase,
+    ShutdownProgress,
+    Stale,
+    next_phase,
+    phase_of,
+)
 from tidelog.controller.messages import (
     BrokerHeartbeat,
     BrokerHeartbeatResult,
@@ -46,6 +55,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.partitions import decide_broker_left, decide_leaderless
 from tidelog.controller.records import broker_change_record, register_broker_record
+from tidelog.controller.slices import Rest, Slices, Steps, a_slice
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
@@ -68,7 +78,7 @@ _LOWEST_METADATA_VERSION: Final = 7
 
 def decide_registration(
     view: View, cluster_id: str, sessions: BrokerSessions, request: RegisterBroker, now: Instant
-) -> ControllerDecision:
+) -> Slices:
     """Registers a broker process, or amends its registration.
 
     Raises `ProtocolError`: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION,
@@ -86,13 +96,14 @@ def decide_registration(
         raise ProtocolError(ErrorCode.INVALID_REGISTRATION, "No listeners specified in request")
     _check_features(view, request)
     records: list[MetadataRecord] = []
-    broker_epoch = view.next_offset
     if existing is not None and amends:
         broker_epoch = existing.broker_epoch
     else:
-        records = _clean_up(view, existing, request)
+        view, records, _ = yield from _clean_up(view, existing, request)
+        broker_epoch = view.next_offset + len(records)
     kept = existing if amends else None
     records.append(register_broker_record(request, broker_epoch, kept))
+    sessions.register(request.broker_id, broker_epoch)
     registered = events.BrokerAmended if amends else events.BrokerRegistered
     event = registered(
         node_id=request.broker_id,
@@ -116,9 +127,7 @@ def _check_session_over(
         raise ProtocolError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, text)
 
 
-def _clean_up(
-    view: View, existing: BrokerImage | None, request: RegisterBroker
-) -> list[MetadataRecord]:
+def _clean_up(view: View, existing: BrokerImage | None, request: RegisterBroker) -> Steps[Rest]:
     broker_id = request.broker_id
     # Of a broker that was unregistered the epoch is forgotten, so nothing shows a clean stop; it
     # is in no ISR any more, but it may still be in an ELR.
@@ -163,7 +172,9 @@ def _check_features(view: View, request: RegisterBroker) -> None:
             raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, text)
 
 
-def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDecision:
+def decide_unregistration(
+    view: View, sessions: BrokerSessions, request: UnregisterBroker
+) -> Slices:
     """Forgets a broker. Its replicas stay assigned, and leaderless if no other broker has them.
 
     Raises `ProtocolError(BROKER_ID_NOT_REGISTERED)`.
@@ -174,8 +185,9 @@ def decide_unregistration(view: View, request: UnregisterBroker) -> ControllerDe
         raise ProtocolError(ErrorCode.BROKER_ID_NOT_REGISTERED, text)
     broker_id, broker_epoch = broker.node_id, broker.broker_epoch
     cause = Cause(CauseKind.UNREGISTERED, broker_id)
-    records = decide_broker_left(view, broker_id, cause)
+    _, records, _ = yield from decide_broker_left(view, broker_id, cause)
     records.append(UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch))
+    sessions.remove(broker_id)
     view.trace.event(events.BrokerUnregistered(node_id=broker_id, broker_epoch=broker_epoch))
     return ControllerDecision(UnregisterBrokerResult(), records, atomic=False)
 
@@ -203,74 +215,121 @@ def decide_controller_registration(view: View, request: RegisterController) -> C
 # Phases ------------------------------------------------------------------------------------
 
 
-def decide_heartbeat(view: View, request: BrokerHeartbeat, phase: Phase) -> ControllerDecision:
-    """The records that bring a heartbeating broker to `phase`, and its answer."""
-    broker = view.image.brokers[request.broker_id]
-    records: list[MetadataRecord] = []
-    if phase is not phase_of(broker):
-        records = _enter(view, broker, phase)
-    elif phase is Phase.CONTROLLED_SHUTDOWN:
-        # An earlier controller may have failed between the two steps of the beginning.
-        cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
-        records = decide_broker_left(view, broker.node_id, cause)
+def decide_heartbeat(
+    view: View, sessions: BrokerSessions, request: BrokerHeartbeat, now: Instant
+) -> Slices:
+    """Brings a heartbeating broker to the phase that is due. What follows from a return or from the
+    beginning of a departure comes after the answer, a fencing before it. While a departure is
+    under way nothing else begins.
+
+    Raises `ProtocolError(STALE_BROKER_EPOCH)`.
+    """
+    broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
+    broker_id, before = broker.node_id, phase_of(broker)
+    is_departing = broker_id in view.departing
+    after = (
+        before
+        if is_departing
+        else next_phase(broker, request, _progress(view, sessions, broker_id))
+    )
+    sessions.touch(broker_id, request.current_metadata_offset, now)
     response = BrokerHeartbeatResult(
         is_caught_up=request.current_metadata_offset >= broker.registration_offset,
-        is_fenced=phase in (Phase.FENCED, Phase.SHUTDOWN_NOW),
-        should_shut_down=phase is Phase.SHUTDOWN_NOW,
+        is_fenced=after in (Phase.FENCED, Phase.SHUTDOWN_NOW),
+        should_shut_down=after is Phase.SHUTDOWN_NOW,
     )
-    return ControllerDecision(response, records, atomic=False)
+    if after is Phase.CONTROLLED_SHUTDOWN:
+        if before is Phase.UNFENCED or (not is_departing and view.image.leads(broker_id)):
+            return (yield from _hand_over(view, sessions, broker, response))
+    elif after is Phase.UNFENCED and before is not after:
+        view = yield ControllerDecision(response, [broker_change_record(broker, fenced=UNFENCE)])
+        return (yield from _elect_with(view, broker))
+    elif after is not before:
+        # A process that shuts down leaves no session behind for its successor to wait for.
+        sessions.on_fenced(broker_id, expired=after is Phase.SHUTDOWN_NOW)
+        if not broker.fenced:
+            decision = yield from fence(view, broker, _WISHES[after])
+            return replace(decision, response=response)
+    return ControllerDecision(response)
 
 
-def _enter(view: View, broker: BrokerImage, phase: Phase) -> list[MetadataRecord]:
-    if phase is Phase.UNFENCED:
-        return unfence(view, broker)
-    if phase is Phase.CONTROLLED_SHUTDOWN:
-        return _begin_controlled_shutdown(view, broker)
-    if broker.fenced:
-        return []
-    shuts_down = phase is Phase.SHUTDOWN_NOW
-    reason = FenceReason.SHUTS_DOWN if shuts_down else FenceReason.ASKED_TO_BE_FENCED
-    return fence(view, broker, reason)
+_WISHES: Final = {
+    Phase.FENCED: FenceReason.ASKED_TO_BE_FENCED,
+    Phase.SHUTDOWN_NOW: FenceReason.SHUTS_DOWN,
+}
+"""Why a broker is fenced by its own heartbeat."""
+
+
+def _progress(view: View, sessions: BrokerSessions, broker_id: int) -> ShutdownProgress:
+    others = [each.node_id for each in view.image.brokers.values() if each.active]
+    return ShutdownProgress(
+        leads=lambda: view.image.leads(broker_id),
+        shutdown_offset=sessions.shutdown_offset(broker_id),
+        lowest_active_offset=sessions.lowest_active_offset(others),
+    )
+
+
+def fence_stale(view: View, stale: Stale) -> Slices:
+    """Fences a broker whose time is up, unless it has registered anew since, or is gone."""
+    broker = view.image.brokers.get(stale.broker_id)
+    if broker is None or broker.fenced or broker.broker_epoch != stale.broker_epoch:
+        return a_slice([])
+    return (yield from fence(view, broker, stale.reason, stale.silent_ms))
 
 
 def fence(
     view: View, broker: BrokerImage, reason: FenceReason, silent_ms: int | None = None
-) -> list[MetadataRecord]:
+) -> Slices:
     """The broker leaves all ISRs, then is fenced."""
     assert not broker.fenced, f"broker {broker.node_id} is fenced already"
     cause = Cause.fenced(broker.node_id, reason, silent_ms)
-    records = decide_broker_left(view, broker.node_id, cause)
+    _, records, changed = yield from decide_broker_left(view, broker.node_id, cause)
     records.append(broker_change_record(broker, fenced=FENCE))
     event = events.BrokerFenced(
         node_id=broker.node_id,
         reason=reason,
         silent_ms=silent_ms,
         broker_epoch=broker.broker_epoch,
-        partitions=len(records) - 1,
+        partitions=changed,
     )
     view.trace.event(event)
-    return records
+    return a_slice(records)
 
 
-def unfence(view: View, broker: BrokerImage) -> list[MetadataRecord]:
+def _elect_with(view: View, broker: BrokerImage) -> Slices:
     """The broker may lead again, and leads what waited for it."""
-    records: list[MetadataRecord] = [broker_change_record(broker, fenced=UNFENCE)]
+    records: list[MetadataRecord] = []
+    changed = 0
     if not broker.in_controlled_shutdown:
         cause = Cause(CauseKind.UNFENCED, broker.node_id)
-        records += decide_leaderless(view, cause, returning=broker.node_id)
+        _, records, changed = yield from decide_leaderless(view, cause)
     event = events.BrokerUnfenced(
-        node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=len(records) - 1
+        node_id=broker.node_id, broker_epoch=broker.broker_epoch, elections=changed
     )
     view.trace.event(event)
-    return records
+    return a_slice(records)
 
 
-def _begin_controlled_shutdown(view: View, broker: BrokerImage) -> list[MetadataRecord]:
-    cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker.node_id)
-    record = broker_change_record(broker, in_controlled_shutdown=1)
-    records = [record, *decide_broker_left(view, broker.node_id, cause)]
-    event = events.ControlledShutdownBegun(
-        node_id=broker.node_id, broker_epoch=broker.broker_epoch, partitions=len(records) - 1
-    )
-    view.trace.event(event)
-    return records
+def _hand_over(
+    view: View, sessions: BrokerSessions, broker: BrokerImage, response: BrokerHeartbeatResult
+) -> Slices:
+    """A controlled shutdown begins, or goes on where an earlier controller failed."""
+    begins, broker_id = not broker.in_controlled_shutdown, broker.node_id
+    records = [broker_change_record(broker, in_controlled_shutdown=1)] if begins else []
+    view = yield ControllerDecision(response, records)
+    cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker_id)
+    view, changes, changed = yield from decide_broker_left(view, broker_id, cause)
+    sessions.on_controlled_shutdown(broker_id, view.next_offset + len(changes) - 1)
+    if begins:
+        event = events.ControlledShutdownBegun(
+            node_id=broker_id, broker_epoch=broker.broker_epoch, partitions=changed
+        )
+        view.trace.event(event)
+    return a_slice(changes)
+
+
+def decide_missing_elections(view: View) -> Slices:
+    """A new controller elects what an earlier one left without a leader."""
+    cause = Cause(CauseKind.CONTROLLER_ACTIVATED)
+    _, records, _ = yield from decide_leaderless(view, cause)
+    return a_slice(records)

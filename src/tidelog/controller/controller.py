@@ -16,10 +16,12 @@ measure their lag, moving leaders back to their preferred replicas and electing 
 where topics allow it (`rounds.py`), and the bootstrap records of an empty log.
 
 Requests are decided by the modules beside this one, each a function of a `View`; this one routes,
-keeps time, and applies to the sessions what a decision meant for them.
+keeps time, and applies to the sessions what a decision meant for them. What may change thousands of
+partitions is decided in slices, one in each `wake`, which the node calls once a turn (`slices.py`).
 
 Invariants: those of the kernel and of `metadata/invariants.py`; a request gets exactly one answer;
-each message of the union `Request` has exactly one decider, which the import asserts.
+each message of the union `Request` has exactly one decider, which the import asserts; no turn
+decides more than two slices beside the atomic requests (*BoundedTurn*).
 
 Source: KIP-500, KIP-631; Kafka's quorum controller.
 """
@@ -40,20 +42,14 @@ from tidelog.controller.elect_leaders import (
 )
 from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.features import QuorumVersion, decide_update_features
-from tidelog.controller.heartbeats import (
-    BrokerSessions,
-    Phase,
-    ShutdownProgress,
-    next_phase,
-    phase_of,
-)
+from tidelog.controller.heartbeats import BrokerSessions
 from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import Refused, Reply, Request, Response
 from tidelog.controller.partition_events import measure_unhealthy
-from tidelog.controller.partitions import decide_leaderless
 from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
 from tidelog.controller.records import is_unclean_election
 from tidelog.controller.rounds import Round
+from tidelog.controller.slices import Long, LongDecisions, Slices, a_slice
 from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics
 from tidelog.controller.topics import (
     decide_create_partitions,
@@ -66,7 +62,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.kraft.messages import CommittedBatch
-from tidelog.limits import MAX_ELECTIONS_PER_ROUND
+from tidelog.limits import MAX_CHANGES_PER_TURN
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
@@ -145,6 +141,8 @@ class Controller:
         )
         # Partitions without a leader get one that may lack records, where the topic allows it.
         self._unclean = Round(config.unclean_leader_election_interval_ms)
+        # Decisions in slices; empty unless active.
+        self._long = LongDecisions()
         # Elections of leaders that may lack committed records, decided here since the start.
         self.unclean_elections = 0
         # Answers that are due, in order, apart from those that the kernel still holds.
@@ -200,23 +198,19 @@ class Controller:
         if not self.active:
             self._answer(reply_to, _NOT_CONTROLLER)
             return
-        if not self._kernel.has_room:
+        if not (self._kernel.has_room and self._long.has_room):
             self._answer(reply_to, _BUSY)
             return
-        try:
-            decide = _DECIDERS.get(type(request))
-            decision = (
-                decide(self._view(), request)
-                if decide
-                else _STATEFUL_DECIDERS[type(request)](self, request, now)
-            )
-        except ProtocolError as error:
-            self._trace.debug(
-                "controller", "handle", "refused", error.message, request=type(request).__name__
-            )
-            decision = ControllerDecision(Refused(error.code, error.message))
-        if self._submit(decision, now, reply_to) is not None and may_allow_unclean(request):
-            self._elect_unclean(CauseKind.UNCLEAN_ALLOWED, now)
+        kind = type(request)
+        if kind is messages.BrokerHeartbeat:
+            # At once, whatever else waits: its sender's life depends on the answer.
+            self._decide_slice(self._long_request(request, reply_to, now), now)
+        elif kind in _SLICED_DECIDERS or kind in _BROKER_DECIDERS:
+            self._begin(self._long_request(request, reply_to, now), now)
+        else:
+            decision = self._decide(request)
+            if self._submit(decision, now, reply_to) is not None and may_allow_unclean(request):
+                self._elect_unclean(CauseKind.UNCLEAN_ALLOWED, now)
 
     def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
         """The node's failure detector: the broker's connections are gone and it has refused new
@@ -231,16 +225,18 @@ class Controller:
         self._sessions.on_reachable(broker_id, now)
 
     def wake(self, now: Instant) -> None:
-        """A deadline passed."""
+        """A turn of the node: long decisions go on, and a deadline may have passed."""
         if not self.active:
             return
+        self._long.begin_turn()
+        self._go_on(now)
         self._fence_stale(now)
         if self._no_op.is_due(now):
             self._submit(ControllerDecision(None, [NoOpRecord()]), now)
         if self._balance.is_due(now):
             records = decide_balance(self._view())
-            self._balance.finish(now, complete=len(records) < MAX_ELECTIONS_PER_ROUND)
-            self._submit(ControllerDecision(None, records, atomic=False), now)
+            self._balance.finish(now, complete=len(records) < MAX_CHANGES_PER_TURN)
+            self._submit(a_slice(records), now)
         if self.active and self._unclean.is_due(now):
             self._unclean.finish(now, complete=True)
             self._elect_unclean(CauseKind.STILL_LEADERLESS, now)
@@ -249,6 +245,8 @@ class Controller:
         """When it wants to be woken."""
         if not self.active:
             return None
+        if self._long.has_any:
+            return Instant(0)
         rounds = self._no_op.due_at, self._balance.due_at, self._unclean.due_at
         return earliest(self._sessions.deadline(), *rounds)
 
@@ -287,12 +285,13 @@ class Controller:
         opening = ControllerDecision(None, activation_records(image, self._config))
         if self._submit(opening, now) is not None:
             measure_unhealthy(self._view())
-            elections = decide_leaderless(self._view(), Cause(CauseKind.CONTROLLER_ACTIVATED))
-            self._submit(ControllerDecision(None, elections, atomic=False), now)
+            self._begin(Long(brokers.decide_missing_elections), now)
 
     def _resign(self, reason: events.ResignReason, epoch: int, leader_id: int) -> None:
         self._elected = None
         self._kernel.resign(_NOT_CONTROLLER)
+        for reply_to in self._long.clear():
+            self._answer(reply_to, _NOT_CONTROLLER)
         self._sessions.stop()
         self._no_op.stop()
         self._balance.stop()
@@ -317,7 +316,22 @@ class Controller:
             config=self._config,
             prng=self._prng,
             trace=self._trace,
+            departing=self._long.departing,
         )
+
+    def _decide(self, request: Request) -> ControllerDecision:
+        """What one of the other requests comes to, or its refusal."""
+        decide = _DECIDERS.get(type(request))
+        try:
+            if decide is not None:
+                return decide(self._view(), request)
+            return _STATEFUL_DECIDERS[type(request)](self, request)
+        except ProtocolError as error:
+            return self._refused(error)
+
+    def _refused(self, error: ProtocolError) -> ControllerDecision:
+        self._trace.debug("controller", "handle", "refused", error.message)
+        return ControllerDecision(Refused(error.code, error.message))
 
     def _submit(
         self, decision: ControllerDecision, now: Instant, reply_to: Hashable | None = None
@@ -335,9 +349,31 @@ class Controller:
             self.unclean_elections += sum(map(is_unclean_election, decision.records))
         return offset
 
+    # In slices -----------------------------------------------------------------------------
+
+    def _begin(self, long: Long, now: Instant) -> None:
+        """A long decision has its first slice now if this turn has room for it."""
+        self._long.add(long)
+        self._go_on(now)
+
+    def _go_on(self, now: Instant) -> None:
+        while (long := self._long.take()) is not None:
+            self._decide_slice(long, now)
+
+    def _decide_slice(self, long: Long, now: Instant) -> None:
+        is_last = True
+        try:
+            decision, is_last = long.decide(self._view())
+        except ProtocolError as error:
+            decision = self._refused(error)
+        self._long.on_decided(long, decision, is_last=is_last)
+        reply_to = None
+        if decision.response is not None:
+            reply_to, long.reply_to = long.reply_to, None
+        self._submit(decision, now, reply_to)
+
     def _elect_unclean(self, cause: CauseKind, now: Instant) -> None:
-        records = decide_unclean(self._view(), Cause(cause))
-        self._submit(ControllerDecision(None, records, atomic=False), now)
+        self._begin(Long(lambda view: decide_unclean(view, Cause(cause))), now)
 
     def _fence_stale(self, now: Instant) -> None:
         """Fences at most one broker; while more are stale, the deadline is now."""
@@ -349,62 +385,47 @@ class Controller:
             # Nothing to write: only its session is over.
             self._sessions.on_fenced(stale.broker_id, expired=True)
             return
-        records = brokers.fence(self._view(), broker, stale.reason, stale.silent_ms)
         self._sessions.on_fenced(stale.broker_id, expired=True, suspected=stale.suspected)
-        self._submit(ControllerDecision(None, records, atomic=False), now)
+        self._begin(
+            Long(lambda view: brokers.fence_stale(view, stale), departing=stale.broker_id), now
+        )
 
-    # Deciders that touch sessions ----------------------------------------------------------
+    # Deciders of this class ----------------------------------------------------------------
+
+    def _long_request(self, request: Any, reply_to: Hashable, now: Instant) -> Long:
+        decide = _SLICED_DECIDERS.get(type(request))
+        if decide is not None:
+            return Long(lambda view: decide(view, request), reply_to)
+        stateful = _BROKER_DECIDERS[type(request)]
+        leaves = not isinstance(request, messages.BrokerHeartbeat) or (
+            request.want_fence or request.want_shut_down
+        )
+        return Long(
+            lambda view: stateful(self, view, request, now),
+            reply_to,
+            departing=request.broker_id if leaves else NO_LEADER,
+        )
 
     def _decide_registration(
-        self, request: messages.RegisterBroker, now: Instant
-    ) -> ControllerDecision:
-        decision = brokers.decide_registration(
-            self._view(), self._cluster_id, self._sessions, request, now
-        )
-        assert isinstance(decision.response, messages.RegisterBrokerResult), decision.response
-        self._sessions.register(request.broker_id, decision.response.broker_epoch)
-        return decision
+        self, view: View, request: messages.RegisterBroker, now: Instant
+    ) -> Slices:
+        return brokers.decide_registration(view, self._cluster_id, self._sessions, request, now)
 
     def _decide_heartbeat(
-        self, request: messages.BrokerHeartbeat, now: Instant
-    ) -> ControllerDecision:
-        view = self._view()
-        broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
-        others = [b.node_id for b in view.image.brokers.values() if b.active]
-        progress = ShutdownProgress(
-            leads=lambda: view.image.leads(broker.node_id),
-            shutdown_offset=self._sessions.shutdown_offset(broker.node_id),
-            lowest_active_offset=self._sessions.lowest_active_offset(others),
-        )
-        before, after = phase_of(broker), next_phase(broker, request, progress)
-        decision = brokers.decide_heartbeat(view, request, after)
-        self._sessions.touch(broker.node_id, request.current_metadata_offset, now)
-        if after is Phase.CONTROLLED_SHUTDOWN:
-            last_offset = view.next_offset + len(decision.records) - 1
-            self._sessions.on_controlled_shutdown(broker.node_id, last_offset)
-        elif after is Phase.SHUTDOWN_NOW:
-            # Its next incarnation need not wait for the end of a session.
-            self._sessions.on_fenced(broker.node_id, expired=True)
-        elif after is Phase.FENCED and before is not Phase.FENCED:
-            self._sessions.on_fenced(broker.node_id)
-        return decision
+        self, view: View, request: messages.BrokerHeartbeat, now: Instant
+    ) -> Slices:
+        return brokers.decide_heartbeat(view, self._sessions, request, now)
 
     def _decide_unregistration(
-        self, request: messages.UnregisterBroker, now: Instant
-    ) -> ControllerDecision:
-        decision = brokers.decide_unregistration(self._view(), request)
-        self._sessions.remove(request.broker_id)
-        return decision
+        self, view: View, request: messages.UnregisterBroker, _: Instant
+    ) -> Slices:
+        return brokers.decide_unregistration(view, self._sessions, request)
 
-    def _decide_features(
-        self, request: messages.UpdateFeatures, now: Instant
-    ) -> ControllerDecision:
+    def _decide_features(self, request: messages.UpdateFeatures) -> ControllerDecision:
         assert self._quorum is not None, "features of a controller without a quorum"
         return decide_update_features(self._view(), self._quorum, request)
 
-    def _decide_producer_ids(
-        self, request: messages.AllocateProducerIds, now: Instant
-    ) -> ControllerDecision:
+    def _decide_producer_ids(self, request: messages.AllocateProducerIds) -> ControllerDecision:
         view = self._view()
         broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
         first, count = view.image.next_producer_id, self._config.producer_id_block_size
@@ -418,27 +439,35 @@ class Controller:
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
-    messages.AlterPartition: decide_alter_partition,
-    messages.AssignReplicas: decide_assign_replicas,
     CreateTopics: decide_create_topics,
     DeleteTopics: decide_delete_topics,
     CreatePartitions: decide_create_partitions,
-    messages.ElectLeaders: decide_elect_leaders,
-    messages.AlterReassignments: decide_alter_reassignments,
     messages.ListReassignments: decide_list_reassignments,
     messages.IncrementalAlterConfigs: decide_alter_configs,
 }
 """Requests that are decided by the metadata alone."""
 
-_STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any, Instant], ControllerDecision]]] = {
-    messages.RegisterBroker: Controller._decide_registration,
-    messages.BrokerHeartbeat: Controller._decide_heartbeat,
-    messages.UnregisterBroker: Controller._decide_unregistration,
+_SLICED_DECIDERS: Final[dict[type, Callable[[View, Any], Slices]]] = {
+    messages.AlterPartition: decide_alter_partition,
+    messages.AssignReplicas: decide_assign_replicas,
+    messages.ElectLeaders: decide_elect_leaders,
+    messages.AlterReassignments: decide_alter_reassignments,
+}
+"""The same, in slices."""
+
+_STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any], ControllerDecision]]] = {
     messages.AllocateProducerIds: Controller._decide_producer_ids,
     messages.UpdateFeatures: Controller._decide_features,
 }
-"""Requests that touch sessions, or need more than the metadata."""
+"""Requests that need more than the metadata."""
 
-_DECIDED: Final = [*_DECIDERS, *_STATEFUL_DECIDERS]
+_BROKER_DECIDERS: Final[dict[type, Callable[[Controller, View, Any, Instant], Slices]]] = {
+    messages.RegisterBroker: Controller._decide_registration,
+    messages.BrokerHeartbeat: Controller._decide_heartbeat,
+    messages.UnregisterBroker: Controller._decide_unregistration,
+}
+"""Requests that touch sessions, in slices: a broker comes, lives or goes."""
+
+_DECIDED: Final = [*_DECIDERS, *_SLICED_DECIDERS, *_STATEFUL_DECIDERS, *_BROKER_DECIDERS]
 assert len(_DECIDED) == len(set(_DECIDED)), "a request is decided twice"
 assert set(_DECIDED) == set(get_args(Request)), "a request has no decider, or is not in `Request`"

@@ -35,6 +35,7 @@ from tidelog.controller.messages import (
 )
 from tidelog.controller.partitions import change_partition, rules_of
 from tidelog.controller.records import partition_change_record
+from tidelog.controller.slices import Slices, in_slices
 from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import BrokerImage
@@ -42,25 +43,27 @@ from tidelog.metadata.records import LEADER_UNCHANGED, MetadataRecord, Partition
 from tidelog.model import LOST_DIRECTORY, ZERO_UUID, Uuid
 
 
-def decide_assign_replicas(view: View, request: AssignReplicas) -> ControllerDecision:
+def decide_assign_replicas(view: View, request: AssignReplicas) -> Slices:
     """Notes where the sender's replicas are, and takes lost ones out of service.
 
     Raises `ProtocolError(STALE_BROKER_EPOCH)` when the sender is not the registered incarnation.
     """
-    broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
-    records: list[MetadataRecord] = []
-    results = []
+    results: list[AssignedReplica] = []
     decided: set[tuple[bytes, int]] = set()
-    for assignment in request.assignments:
+
+    def decide(view: View, assignment: ReplicaDirectory) -> MetadataRecord | None:
+        broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
         found = _find(view, broker, assignment)
         code = found if isinstance(found, ErrorCode) else ErrorCode.NONE
-        key = (assignment.topic_id, assignment.partition)
-        if isinstance(found, Place) and key not in decided:
-            decided.add(key)
-            record = _assign(view, broker, found, assignment.directory_id)
-            if record is not None:
-                records.append(record)
         results.append(AssignedReplica(*assignment, code))
+        key = (assignment.topic_id, assignment.partition)
+        if isinstance(found, ErrorCode) or key in decided:
+            return None
+        decided.add(key)
+        return _assign(view, broker, found, assignment.directory_id)
+
+    view.check_broker_epoch(request.broker_id, request.broker_epoch)
+    _, records, _ = yield from in_slices(view, request.assignments, decide)
     return ControllerDecision(AssignReplicasResult(tuple(results)), records, atomic=False)
 
 
@@ -91,7 +94,7 @@ def _assign(
     lost = directory_id == LOST_DIRECTORY
     unclean = (broker_id,) if lost else ()
     target = PartitionTarget(without(before.isr, unclean), before.recovering, unclean)
-    rules = rules_of(view, place.topic, view.image.is_active)
+    rules = rules_of(view, place.topic, view.is_active)
     cause = Cause(CauseKind.LOST_LOG if lost else CauseKind.HAS_LOG, broker_id)
     view.trace.event(DirectoryAssigned(partition=place.topic_partition, cause=cause))
     changed = place._replace(partition=replace(before, directories=directories))

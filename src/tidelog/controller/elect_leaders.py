@@ -32,6 +32,7 @@ from tidelog.controller.messages import (
     Request,
 )
 from tidelog.controller.partitions import change_partition, rules_of
+from tidelog.controller.slices import Slices, a_slice, in_slices
 from tidelog.controller.view import (
     UNCLEAN_LEADER_ELECTION_ENABLE,
     ControllerDecision,
@@ -40,10 +41,10 @@ from tidelog.controller.view import (
     places_where,
 )
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_ELECTIONS_PER_ROUND
+from tidelog.limits import MAX_CHANGES_PER_TURN
 from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import MetadataRecord
-from tidelog.model import NO_LEADER
+from tidelog.model import NO_LEADER, TopicId
 
 _BY_HAND = {
     Election.PREFERRED: (CauseKind.PREFERRED_BY_HAND, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
@@ -52,7 +53,7 @@ _BY_HAND = {
 """Why, and the answer when no replica may lead."""
 
 
-def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecision:
+def decide_elect_leaders(view: View, request: ElectLeaders) -> Slices:
     """Decides the election of every partition of the request.
 
     Raises `ProtocolError(INVALID_REQUEST)` for an unknown election type.
@@ -62,17 +63,27 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> ControllerDecisio
     except ValueError:
         text = f"Unknown election type {request.election_type}."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text) from None
-    records: list[MetadataRecord] = []
     results: list[ElectionResult] = []
-    for name, number in dict.fromkeys(view.named_partitions(request.partitions)):
+
+    def elect(view: View, key: tuple[str, int]) -> MetadataRecord | None:
+        record, code, message = None, ErrorCode.NONE, None
         try:
-            records.append(_elect(view, name, number, election))
-            results.append(ElectionResult(name, number, ErrorCode.NONE))
+            record = _elect(view, *key, election)
         except ProtocolError as error:
-            if request.partitions is None and error.code is ErrorCode.ELECTION_NOT_NEEDED:
-                continue
-            results.append(ElectionResult(name, number, error.code, error.message))
+            code, message = error.code, error.message
+        if request.partitions is not None or code is not ErrorCode.ELECTION_NOT_NEEDED:
+            results.append(ElectionResult(*key, code, message))
+        return record
+
+    _, records, _ = yield from in_slices(view, _wanted(view, request, election), elect)
     return ControllerDecision(ElectLeadersResult(tuple(results)), records, atomic=False)
+
+
+def _wanted(view: View, request: ElectLeaders, election: Election) -> list[tuple[str, int]]:
+    if request.partitions is not None:
+        return list(dict.fromkeys(view.named_partitions(request.partitions)))
+    places = places_where(view, lambda partition: _needs_election(partition, election))
+    return [(place.topic.name, place.number) for place in places]
 
 
 def _elect(view: View, name: str, number: int, election: Election) -> MetadataRecord:
@@ -94,7 +105,7 @@ def _elect(view: View, name: str, number: int, election: Election) -> MetadataRe
 def _change_leader(
     view: View, place: Place, election: Election, cause: Cause
 ) -> MetadataRecord | None:
-    rules = replace(rules_of(view, place.topic, view.image.is_active), election=election)
+    rules = replace(rules_of(view, place.topic, view.is_active), election=election)
     target = PartitionTarget(place.partition.isr, place.partition.recovering)
     return change_partition(view, place, target, rules, cause)
 
@@ -108,25 +119,36 @@ def _needs_election(partition: PartitionImage, election: Election) -> bool:
 # Without a request -------------------------------------------------------------------------
 
 
-def decide_balance(view: View, limit: int = MAX_ELECTIONS_PER_ROUND) -> list[MetadataRecord]:
+def decide_balance(view: View, limit: int = MAX_CHANGES_PER_TURN) -> list[MetadataRecord]:
     """Leaders back to their preferred replicas, `limit` of them at most."""
     cause = Cause(CauseKind.PREFERRED_IS_BACK)
     changes = (
         _change_leader(view, place, Election.PREFERRED, cause)
         for place in places_where(view, lambda partition: partition.leader != partition.replicas[0])
-        if view.image.is_active(place.partition.replicas[0])
+        if view.is_active(place.partition.replicas[0])
     )
     return list(islice(filter(None, changes), limit))
 
 
-def decide_unclean(view: View, cause: Cause) -> list[MetadataRecord]:
+def decide_unclean(view: View, cause: Cause) -> Slices:
     """Leaders for all partitions without one whose topic would rather lose records than wait."""
-    changes = (
-        _change_leader(view, place, Election.UNCLEAN, cause)
-        for place in places_where(view, lambda partition: partition.leader == NO_LEADER)
+    leaderless = places_where(view, lambda partition: partition.leader == NO_LEADER)
+    keys = [
+        (place.topic.topic_id, place.number)
+        for place in leaderless
         if view.unclean_election_enabled(place.topic.name)
-    )
-    return list(filter(None, changes))
+    ]
+
+    def elect(view: View, key: tuple[TopicId, int]) -> MetadataRecord | None:
+        place = view.find(*key)
+        if place is None or place.partition.leader != NO_LEADER:
+            return None
+        if not view.unclean_election_enabled(place.topic.name):
+            return None
+        return _change_leader(view, place, Election.UNCLEAN, cause)
+
+    _, records, _ = yield from in_slices(view, keys, elect)
+    return a_slice(records)
 
 
 def may_allow_unclean(request: Request) -> bool:

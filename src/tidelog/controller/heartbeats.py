@@ -134,6 +134,8 @@ class Stale:
     """A broker whose time is up, and why."""
 
     broker_id: int
+    broker_epoch: int
+    """Of the session that is over."""
     suspected: bool
     """On the node's suspicion, and not by the end of its session."""
     silent_ms: int
@@ -262,8 +264,7 @@ class BrokerSessions:
     def on_controlled_shutdown(self, broker_id: int, offset: int) -> None:
         """The record at `offset` moved the last leadership away, as far as is known."""
         session = self._sessions[broker_id]
-        if session.shutdown_offset == NOT_SHUTTING_DOWN:
-            session.shutdown_offset = offset
+        session.shutdown_offset = max(offset, session.shutdown_offset)
 
     # Questions -----------------------------------------------------------------------------
 
@@ -332,7 +333,7 @@ class BrokerSessions:
         last_contact, broker_id = min(expired)
         # The look stays due: more brokers may be stale.
         self._next_look = now
-        return Stale(broker_id, False, now - last_contact)
+        return Stale(broker_id, self._sessions[broker_id].broker_epoch, False, now - last_contact)
 
     def check(self, registered: Iterable[BrokerImage]) -> None:
         """Asserts that sessions and registrations agree."""
@@ -349,9 +350,9 @@ class BrokerSessions:
         if not due or min(due)[0] > now:
             return None
         broker_id = min(due)[1]
-        last_contact = self._sessions[broker_id].last_contact
-        assert last_contact is not None, f"suspected broker {broker_id} has no session"
-        return Stale(broker_id, True, now - last_contact)
+        session = self._sessions[broker_id]
+        assert session.last_contact is not None, f"suspected broker {broker_id} has no session"
+        return Stale(broker_id, session.broker_epoch, True, now - session.last_contact)
 
     def _suspicion_due(self, session: _Session) -> Instant:
         assert session.suspected_at is not None, "not suspected"

@@ -24,6 +24,7 @@ from tidelog.controller.events import Cause, CauseKind, RefusedProposal
 from tidelog.controller.messages import AlterPartition, AlterPartitionResult, IsrProposal, IsrResult
 from tidelog.controller.partition_events import measure_change, trace_assignment
 from tidelog.controller.partitions import record_of, rules_of
+from tidelog.controller.slices import Slices, in_slices
 from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import PartitionImage
@@ -60,32 +61,42 @@ class _Refusal(ProtocolError):
         self.ineligible = ineligible
 
 
-def decide_alter_partition(view: View, request: AlterPartition) -> ControllerDecision:
+def decide_alter_partition(view: View, request: AlterPartition) -> Slices:
     """Decides every proposal of one leader broker.
 
     Raises `ProtocolError(STALE_BROKER_EPOCH)` when the sender is not the registered incarnation.
     """
-    view.check_broker_epoch(request.broker_id, request.broker_epoch)
-    records: list[MetadataRecord] = []
     results: list[IsrResult] = []
     decided: set[tuple[TopicId, int]] = set()
-    for proposal in request.proposals:
-        key = (proposal.topic_id, proposal.partition)
-        try:
-            if key in decided:
-                # It was validated against the partition before the first one.
-                raise _Refusal(R.TWICE)
-            place = _find(view, proposal)
-            _validate(view, request.broker_id, proposal, place.partition)
-            decided.add(key)
-            after, record = _accept(view, proposal, place)
-            if record is not None:
-                records.append(record)
-            results.append(_result(proposal, request.broker_id, after))
-        except _Refusal as error:
-            results.append(IsrResult(*key, error.code))
-            _trace_refusal(view, request.broker_id, proposal, error)
+
+    def decide(view: View, proposal: IsrProposal) -> MetadataRecord | None:
+        # Each time: a later incarnation of the sender does not answer for this one.
+        view.check_broker_epoch(request.broker_id, request.broker_epoch)
+        result, record = _decide(view, request.broker_id, proposal, decided)
+        results.append(result)
+        return record
+
+    view.check_broker_epoch(request.broker_id, request.broker_epoch)
+    _, records, _ = yield from in_slices(view, request.proposals, decide)
     return ControllerDecision(AlterPartitionResult(tuple(results)), records, atomic=False)
+
+
+def _decide(
+    view: View, sender: int, proposal: IsrProposal, decided: set[tuple[TopicId, int]]
+) -> tuple[IsrResult, MetadataRecord | None]:
+    key = (proposal.topic_id, proposal.partition)
+    try:
+        if key in decided:
+            # It was validated against the partition before the first one.
+            raise _Refusal(R.TWICE)
+        place = _find(view, proposal)
+        _validate(view, sender, proposal, place.partition)
+    except _Refusal as error:
+        _trace_refusal(view, sender, proposal, error)
+        return IsrResult(*key, error.code), None
+    decided.add(key)
+    after, record = _accept(view, proposal, place)
+    return _result(proposal, sender, after), record
 
 
 def _find(view: View, proposal: IsrProposal) -> Place:
@@ -130,7 +141,7 @@ def _ineligible(view: View, broker_id: int, broker_epoch: int) -> str | None:
         return "is not registered"
     if broker.in_controlled_shutdown:
         return "is shutting down"
-    if broker.fenced:
+    if broker.fenced or broker_id in view.departing:
         return "is fenced"
     if broker_epoch not in (-1, broker.broker_epoch):
         return f"has epoch {broker.broker_epoch}, not {broker_epoch}"
@@ -144,7 +155,7 @@ def _accept(
     new_isr = tuple(member.broker_id for member in proposal.new_isr)
     target = PartitionTarget(new_isr, proposal.recovering)
     before = place.partition
-    change = decide_change(before, target, rules_of(view, place.topic, view.image.is_active))
+    change = decide_change(before, target, rules_of(view, place.topic, view.is_active))
     assert change.leader is None or change.assignment is not None, (
         f"an accepted ISR moved the leader: {before} -> {change}"
     )

@@ -2,9 +2,9 @@
 
 A broker that leaves or returns touches every partition with it in the ISR, or every partition
 without a leader (`decide_broker_left`, `decide_leaderless`): these give records for `brokers.py` to
-put beside the broker's own record. `change_partition` is the one way to a partition's change
-record; its caller chooses the target of the partition and the rules of the election
-(`elections.py`). What leaders propose is in `isr_proposals.py`.
+put beside the broker's own record, in slices (`slices.py`). `change_partition` is the one way to a
+partition's change record; its caller chooses the target of the partition and the rules of the
+election (`elections.py`). What leaders propose is in `isr_proposals.py`.
 
 Invariants: those of `elections.py`.
 
@@ -24,6 +24,7 @@ from tidelog.controller.elections import (
 from tidelog.controller.events import Cause
 from tidelog.controller.partition_events import trace_change
 from tidelog.controller.records import partition_change_record
+from tidelog.controller.slices import Rest, Steps, in_slices
 from tidelog.controller.view import Place, View, places_where
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
@@ -32,54 +33,66 @@ from tidelog.model import NO_LEADER
 
 def decide_broker_left(
     view: View, broker_id: int, cause: Cause, *, uncleanly: bool = False
-) -> list[MetadataRecord]:
+) -> Steps[Rest]:
     """The broker leads nothing any more and leaves every ISR, except where it is the last member
     and ELRs are off. One that left uncleanly may have lost its last records: it leaves every ELR
-    too."""
+    too. What it led is led again first, because that stands still altogether."""
 
     def is_held(partition: PartitionImage) -> bool:
         return broker_id in partition.isr or (uncleanly and broker_id in partition.eligible_leaders)
 
-    def may_lead(replica: int) -> bool:
-        return replica != broker_id and view.image.is_active(replica)
-
+    places = sorted(
+        places_where(view, is_held), key=lambda place: place.partition.leader != broker_id
+    )
     unclean = (broker_id,) if uncleanly else ()
-    places = places_where(view, is_held)
-    return _change_all(view, places, may_lead, cause, leaving=broker_id, unclean=unclean)
+    return _change_all(view, places, cause, leaving=broker_id, unclean=unclean)
 
 
-def decide_leaderless(view: View, cause: Cause, returning: int = NO_LEADER) -> list[MetadataRecord]:
-    """Leaders for partitions that could have one: a broker is alive again (`returning`), or a
-    predecessor may have failed between unfencing a broker and the elections that follow."""
-
-    def may_lead(replica: int) -> bool:
-        return replica == returning or view.image.is_active(replica)
-
-    places = places_where(view, lambda partition: partition.leader == NO_LEADER)
-    return _change_all(view, places, may_lead, cause)
+def decide_leaderless(view: View, cause: Cause) -> Steps[Rest]:
+    """Leaders for partitions that could have one: a broker is alive again, or a predecessor may
+    have failed between unfencing a broker and the elections that follow."""
+    places = list(places_where(view, lambda partition: partition.leader == NO_LEADER))
+    return _change_all(view, places, cause)
 
 
 def _change_all(
     view: View,
     places: Iterable[Place],
-    may_lead: Callable[[int], bool],
     cause: Cause,
     *,
     leaving: int = NO_LEADER,
     unclean: tuple[int, ...] = (),
-) -> list[MetadataRecord]:
-    records: list[MetadataRecord] = []
-    topic_id, rules = None, None
-    for place in places:
-        if rules is None or place.topic.topic_id != topic_id:
-            topic_id, rules = place.topic.topic_id, rules_of(view, place.topic, may_lead)
-        partition = place.partition
-        isr = without(partition.isr, (leaving,))
-        target = PartitionTarget(isr, partition.recovering, unclean)
-        record = change_partition(view, place, target, rules, cause)
-        if record is not None:
-            records.append(record)
-    return records
+) -> Steps[Rest]:
+    rules = _RulesOfTopic(leaving)
+
+    def change(view: View, chosen: Place) -> MetadataRecord | None:
+        place = view.find(chosen.topic.topic_id, chosen.number)
+        if place is None:
+            return None
+        isr = without(place.partition.isr, (leaving,))
+        target = PartitionTarget(isr, place.partition.recovering, unclean)
+        return change_partition(view, place, target, rules.of(view, place.topic), cause)
+
+    return in_slices(view, places, change)
+
+
+class _RulesOfTopic:
+    """The rules for one topic after the other, looked up once for each topic of a slice."""
+
+    def __init__(self, leaving: int) -> None:
+        self._leaving = leaving
+        # The view and topic that were last asked for, and their rules.
+        self._last: tuple[View, TopicImage, ElectionRules] | None = None
+
+    def of(self, view: View, topic: TopicImage) -> ElectionRules:
+        """The rules; the broker that is leaving may not lead."""
+        if self._last is None or self._last[0] is not view or self._last[1] is not topic:
+            leaving = self._leaving
+            rules = rules_of(
+                view, topic, lambda replica: replica != leaving and view.is_active(replica)
+            )
+            self._last = view, topic, rules
+        return self._last[2]
 
 
 def rules_of(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> ElectionRules:

@@ -20,12 +20,12 @@ directories beyond leaving out brokers without a usable one.
 Source: Kafka's striped replica placer (KIP-500).
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.image import BrokerImage
 
 
 class UsableBroker(NamedTuple):
@@ -36,11 +36,14 @@ class UsableBroker(NamedTuple):
     fenced: bool
 
 
-def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
-    """All brokers except those that are leaving or have no directory to offer."""
+def usable_brokers(
+    brokers: Iterable[BrokerImage], departing: Container[int] = ()
+) -> list[UsableBroker]:
+    """All brokers except those that are leaving or have no directory to offer. The departing count
+    as fenced."""
     return [
-        UsableBroker(broker.node_id, broker.rack, broker.fenced)
-        for broker in image.brokers.values()
+        UsableBroker(broker.node_id, broker.rack, broker.fenced or broker.node_id in departing)
+        for broker in brokers
         if not (broker.in_controlled_shutdown and not broker.fenced)
         and not (broker.log_dirs and set(broker.log_dirs) <= set(broker.cordoned_log_dirs))
     ]

@@ -1,8 +1,8 @@
 """Moving partitions to other brokers by hand, and telling what is on the move.
 
 `decide_alter_reassignments` begins a reassignment, replaces its target, or cancels it; what each
-means for the replicas is in `assignments.py`. One request is one atomic batch, although each
-partition is decided by itself.
+means for the replicas is in `assignments.py`. Each partition of a request is decided by itself, and
+many in slices; Kafka writes those of one request as one batch.
 
 Cancelling must not cost records unasked: when only newcomers are in sync, going back would need
 an unclean election, so it is refused unless the topic allows those.
@@ -23,21 +23,23 @@ from tidelog.controller.messages import (
     ReassignmentResult,
 )
 from tidelog.controller.partitions import change_partition, rules_of
+from tidelog.controller.slices import Slices, in_slices
 from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.records import MetadataRecord
 
 
-def decide_alter_reassignments(view: View, request: AlterReassignments) -> ControllerDecision:
+def decide_alter_reassignments(view: View, request: AlterReassignments) -> Slices:
     """Decides every partition of the request.
 
-    Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold.
+    Raises `ProtocolError(POLICY_VIOLATION)` for more partitions than one request may name.
     """
-    records: list[MetadataRecord] = []
+    view.check_bound(len(request.wishes), "partitions")
     results: list[ReassignmentResult] = []
     decided: set[tuple[str, int]] = set()
-    for wish in request.wishes:
-        key = wish.topic, wish.partition
+
+    def decide(view: View, wish: Reassignment) -> MetadataRecord | None:
+        key, record = (wish.topic, wish.partition), None
         code, message = ErrorCode.NONE, None
         try:
             if key in decided:
@@ -45,13 +47,14 @@ def decide_alter_reassignments(view: View, request: AlterReassignments) -> Contr
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
             decided.add(key)
             record = _decide(view, wish, request.allow_factor_change)
-            if record is not None:
-                records.append(record)
         except ProtocolError as error:
             code, message = error.code, error.message
         results.append(ReassignmentResult(*key, code, message))
-    view.check_atomic(records)
-    return ControllerDecision(AlterReassignmentsResult(tuple(results)), records)
+        return record
+
+    _, records, _ = yield from in_slices(view, request.wishes, decide)
+    response = AlterReassignmentsResult(tuple(results))
+    return ControllerDecision(response, records, atomic=False)
 
 
 def _decide(view: View, wish: Reassignment, allow_factor_change: bool) -> MetadataRecord | None:
@@ -69,7 +72,7 @@ def _decide(view: View, wish: Reassignment, allow_factor_change: bool) -> Metada
         partition.recovering,
         assignment=assignment,
     )
-    rules = rules_of(view, place.topic, view.image.is_active)
+    rules = rules_of(view, place.topic, view.is_active)
     return change_partition(view, place, target, rules, Cause(cause))
 
 

@@ -240,12 +240,12 @@ def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecor
 
 
 def _placed(view: View, count: int, factor: int) -> list[PartitionImage]:
-    placer = StripedPlacer(usable_brokers(view.image), view.prng)
+    placer = StripedPlacer(usable_brokers(view.image.brokers.values(), view.departing), view.prng)
     partitions = []
     for _ in range(count):
         replicas = placer.place(factor)
         # The placer puts the leader on a live broker.
-        assert any(map(view.image.is_active, replicas)), f"all of {replicas} are fenced"
+        assert any(map(view.is_active, replicas)), f"all of {replicas} are fenced"
         partitions.append(_new_partition(view, replicas))
     return partitions
 
@@ -274,7 +274,7 @@ def _check_assignment(view: View, replicas: tuple[int, ...], factor: int) -> Non
             f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
             f"with previous partitions, which have {factor} replica(s)."
         )
-    if not any(map(view.image.is_active, replicas)):
+    if not any(map(view.is_active, replicas)):
         _refuse_assignment(
             "All brokers specified in the manual partition assignment "
             f"{list(replicas)} are fenced or in controlled shutdown."
@@ -282,7 +282,7 @@ def _check_assignment(view: View, replicas: tuple[int, ...], factor: int) -> Non
 
 
 def _new_partition(view: View, replicas: tuple[int, ...]) -> PartitionImage:
-    isr = tuple(filter(view.image.is_active, replicas))
+    isr = tuple(filter(view.is_active, replicas))
     return PartitionImage(
         replicas=replicas,
         isr=isr,

@@ -24,7 +24,7 @@ from tidelog.metadata.image import (
     TopicImage,
 )
 from tidelog.metadata.records import MetadataRecord
-from tidelog.model import ZERO_UUID, TopicPartition, Uuid
+from tidelog.model import ZERO_UUID, TopicId, TopicPartition, Uuid
 from tidelog.rsm.kernel import Decision
 
 ControllerDecision: TypeAlias = Decision[MetadataRecord, Response]
@@ -44,6 +44,13 @@ class View:
     config: ControllerConfig
     prng: Prng
     trace: Trace
+    departing: frozenset[int] = frozenset()
+    """Brokers that a decision in slices takes out of the ISRs right now (`slices.py`)."""
+
+    def is_active(self, node_id: int) -> bool:
+        """Whether a broker may lead and be in an ISR: it is registered, neither fenced nor leaving,
+        and not about to be fenced."""
+        return node_id not in self.departing and self.image.is_active(node_id)
 
     def min_isr(self, topic: str) -> int:
         """The topic's min ISR as configured; a partition with fewer replicas needs all of them."""
@@ -87,11 +94,21 @@ class View:
             raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
         return Place(topic, number, partition)
 
+    def find(self, topic_id: TopicId, number: int) -> "Place | None":
+        """One partition by topic id, if there is such a one."""
+        topic = self.image.topics_by_id.get(topic_id)
+        partition = None if topic is None else topic.partitions.get(number)
+        return None if topic is None or partition is None else Place(topic, number, partition)
+
     def check_atomic(self, records: Sequence[MetadataRecord]) -> None:
         """Raises `ProtocolError(POLICY_VIOLATION)` for more records than one batch may hold."""
+        self.check_bound(len(records), "records at once")
+
+    def check_bound(self, count: int, what: str) -> None:
+        """Raises `ProtocolError(POLICY_VIOLATION)` for more than one batch may hold."""
         bound = self.config.max_records_per_batch
-        if len(records) > bound:
-            text = f"The request needs {len(records)} records at once, more than {bound}."
+        if count > bound:
+            text = f"The request needs {count} {what}, more than {bound}."
             raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
 
     def directory_of(self, broker_id: int) -> Uuid:

@@ -23,6 +23,7 @@ from tidelog.controller.messages import (
     RegisterBrokerResult,
     Request,
 )
+from tidelog.controller.slices import Returned, Steps
 from tidelog.controller.topic_messages import (
     CreateTopics,
     CreateTopicsResult,
@@ -118,6 +119,16 @@ def a_view(image: MetadataImage, *, config: ControllerConfig = CONFIG, seed: int
     )
 
 
+def at_once(steps: Steps[Returned]) -> Returned:
+    """What a decision in slices comes to, which needs one."""
+    try:
+        step = next(steps)
+    except StopIteration as end:
+        returned: Returned = end.value
+        return returned
+    raise AssertionError(f"there is more after {step}")
+
+
 def after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
     """The image with a decision's records replayed."""
     delta = MetadataDelta(image)
@@ -175,7 +186,11 @@ class Stage:
 
     def settle(self) -> None:
         """Everything is committed, and answered; the standby has the same image."""
-        while batches := self.log.commit():
+        while True:
+            self.go_on()
+            batches = self.log.commit()
+            if not batches:
+                break
             for batch in batches:
                 self.controller.on_committed(batch, self.now)
                 self.controller.check()
@@ -183,6 +198,11 @@ class Stage:
         self.standby.check()
         assert self.standby.image == self.controller.image
         self.collect()
+
+    def go_on(self) -> None:
+        """Long decisions go on to their end, a turn after the other."""
+        while self.controller.deadline() == Instant(0):
+            self.controller.wake(self.now)
 
     def collect(self) -> None:
         self.controller.check()

@@ -12,10 +12,11 @@ from tests.unit.controller.harness import (
     a_stage,
     a_view,
     an_image,
+    at_once,
     code_of,
     directory_of,
 )
-from tidelog.controller.brokers import fence, unfence
+from tidelog.controller.brokers import fence
 from tidelog.controller.events import FenceReason
 from tidelog.controller.messages import (
     FeatureRange,
@@ -242,32 +243,39 @@ def test_fencing_comes_after_the_changes() -> None:
     """Goal: no prefix of the list leaves a fenced broker in an ISR."""
     partitions = [PartitionImage((1, 2), (1, 2), 1, 0, 0)] * 3
     image = an_image(a_broker(1), a_broker(2), orders=partitions)
-    records = fence(a_view(image), image.brokers[1], FenceReason.SHUTS_DOWN)
-    assert [type(record) for record in records[:-1]] == [PartitionChangeRecord] * 3
-    assert records[-1] == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=FENCE)
+    decision = at_once(fence(a_view(image), image.brokers[1], FenceReason.SHUTS_DOWN))
+    *changes, last = decision.records
+    assert [type(record) for record in changes] == [PartitionChangeRecord] * 3
+    assert last == BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=FENCE)
 
 
 def test_unfencing_comes_before_the_elections() -> None:
     """Goal: the new leader is unfenced already when the election is read."""
-    partition = PartitionImage((1, 2), (), -1, 3, 3, (1,), (2,))
-    image = an_image(a_broker(1, fenced=True), orders=[partition])
-    records = unfence(a_view(image), image.brokers[1])
-    assert records[0] == BrokerRegistrationChangeRecord(
-        broker_id=1, broker_epoch=10, fenced=UNFENCE
+    stage = a_stage(1)
+    stage.create("orders", (1,))
+    stage.heartbeat(1, fence=True)
+    assert not stage.heartbeat(1).is_fenced
+    unfencing, election = stage.records()[-2:]
+    assert unfencing == BrokerRegistrationChangeRecord(
+        broker_id=1, broker_epoch=stage.epochs[1], fenced=UNFENCE
     )
-    assert [type(record) for record in records[1:]] == [PartitionChangeRecord]
+    assert isinstance(election, PartitionChangeRecord)
+    assert stage.partition("orders").leader == 1
 
 
 def test_a_broker_that_was_leaving_leads_nothing_when_it_is_unfenced() -> None:
     """Goal: only a new registration ends a controlled shutdown."""
-    partition = PartitionImage((1, 2), (), -1, 3, 3, (1,), (2,))
-    broker = a_broker(1, fenced=True, in_controlled_shutdown=True)
-    image = an_image(broker, orders=[partition])
-    assert len(unfence(a_view(image), broker)) == 1
+    stage = a_stage(1)
+    stage.create("orders", (1,))
+    stage.heartbeat(1, stop=True)
+    assert stage.heartbeat(1, stop=True).should_shut_down
+    assert stage.broker(1).in_controlled_shutdown
+    assert not stage.heartbeat(1).is_fenced
+    assert stage.partition("orders").leader == -1
 
 
 def test_fencing_twice_is_a_bug() -> None:
     """Goal: the caller looks first."""
     broker = a_broker(1, fenced=True)
     with pytest.raises(AssertionError, match="fenced already"):
-        fence(a_view(an_image(broker)), broker, FenceReason.SHUTS_DOWN)
+        at_once(fence(a_view(an_image(broker)), broker, FenceReason.SHUTS_DOWN))

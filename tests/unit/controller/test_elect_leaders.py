@@ -5,7 +5,16 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.controller.harness import CONFIG, Stage, a_broker, a_stage, a_view, after, an_image
+from tests.unit.controller.harness import (
+    CONFIG,
+    Stage,
+    a_broker,
+    a_stage,
+    a_view,
+    after,
+    an_image,
+    at_once,
+)
 from tidelog.config import ControllerConfig
 from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders, decide_unclean
 from tidelog.controller.messages import (
@@ -34,7 +43,7 @@ LIVE = tuple(a_broker(node_id) for node_id in (1, 2, 3))
 def elect(
     image: MetadataImage, kind: int, partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
 ) -> ControllerDecision:
-    return decide_elect_leaders(a_view(image), ElectLeaders(kind, partitions))
+    return at_once(decide_elect_leaders(a_view(image), ElectLeaders(kind, partitions)))
 
 
 def codes_of(decision: ControllerDecision) -> list[tuple[str, int, ErrorCode]]:
@@ -279,7 +288,7 @@ def test_the_sweep_elects_where_it_is_allowed() -> None:
     allowed = replace(LEADERLESS, leader=-1)
     configs = {ConfigResource(2, "yes"): {UNCLEAN_ENABLE: "true"}}
     image = an_image(*FENCED_1, configs=configs, yes=[allowed, LED_BY_2], no=[allowed])
-    records = decide_unclean(a_view(image), "test")
+    records = at_once(decide_unclean(a_view(image), "test")).records
     image = after(image, records)
     assert len(records) == 1
     assert image.topics_by_name["yes"].partitions[0].leader == 2

@@ -187,12 +187,14 @@ def test_the_lowest_offset_of_active_brokers() -> None:
     assert sessions.tracked.lowest_active_offset([]) == EVERYONE_CAUGHT_UP
 
 
-def test_the_shutdown_offset_is_set_once() -> None:
-    """Goal: later heartbeats do not move the goal; fencing ends it; a failover restores it."""
+def test_the_shutdown_offset_only_grows() -> None:
+    """Goal: the last leadership that moved counts; fencing ends it; a failover restores it."""
     sessions = Sessions()
     sessions.tracked.on_controlled_shutdown(1, 80)
-    sessions.tracked.on_controlled_shutdown(1, 99)
     assert sessions.tracked.shutdown_offset(1) == 80
+    sessions.tracked.on_controlled_shutdown(1, 99)
+    sessions.tracked.on_controlled_shutdown(1, 98)
+    assert sessions.tracked.shutdown_offset(1) == 99
     sessions.tracked.on_fenced(1)
     assert sessions.tracked.shutdown_offset(1) == -1
     sessions.tracked.start([LEAVING], Instant(START), offset=7)

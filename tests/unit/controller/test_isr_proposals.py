@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.controller.harness import a_broker, a_view, after, an_image, topic_id_of
+from tests.unit.controller.harness import a_broker, a_view, after, an_image, at_once, topic_id_of
 from tests.unit.controller.kafka_decisions import comparable, kafka_decisions, kafka_view
 from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import (
@@ -29,7 +29,7 @@ LIVE = tuple(a_broker(node_id) for node_id in (1, 2, 3))
 def propose(
     image: MetadataImage, *proposals: IsrProposal, sender: int = 1, epoch: int = 10
 ) -> ControllerDecision:
-    return decide_alter_partition(a_view(image), AlterPartition(sender, epoch, proposals))
+    return at_once(decide_alter_partition(a_view(image), AlterPartition(sender, epoch, proposals)))
 
 
 def results_of(decision: ControllerDecision) -> tuple[IsrResult, ...]:
@@ -220,7 +220,7 @@ def test_kafka_decides_the_same_when_leaders_propose() -> None:
                 ),
             )
             request = AlterPartition(leader.node_id, leader.broker_epoch, (proposal,))
-            ours += decide_alter_partition(kafka_view(image), request).records
+            ours += at_once(decide_alter_partition(kafka_view(image), request)).records
         assert comparable(ours) == comparable(decision.changes), image.offset
         compared += len(ours)
     assert compared == 81

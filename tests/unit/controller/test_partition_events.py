@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.unit.controller.harness import a_broker, a_view, after, an_image, topic_id_of
+from tests.unit.controller.harness import a_broker, a_view, after, an_image, at_once, topic_id_of
 from tidelog.controller.events import Cause, CauseKind, PartitionElected, PartitionState
 from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import AlterPartition, IsrMember, IsrProposal
@@ -35,8 +35,10 @@ def test_every_change_says_why() -> None:
         ],
     )
     view = replace(a_view(image), trace=Trace(sink))
-    decide_broker_left(view, 1, CAUSE)
-    decide_alter_partition(view, AlterPartition(2, 20, (wish(1, 2)._replace(partition=1),)))
+    at_once(decide_broker_left(view, 1, CAUSE))
+    at_once(
+        decide_alter_partition(view, AlterPartition(2, 20, (wish(1, 2)._replace(partition=1),)))
+    )
     assert sink.take_lines() == [
         "orders-0 change_partition: elected (from isr) leader=2 was=1 leader_epoch=5 isr=(2, 3) "
         "elr=() cause=broker 1 fenced: session expired, silent for 900 ms",
@@ -46,7 +48,7 @@ def test_every_change_says_why() -> None:
         "orders-1 decide_alter_partition: accepted isr=(1, 2) was=(2, 1) elr=() leader=2 "
         "leader_epoch=4 partition_epoch=9",
     ]
-    decide_alter_partition(view, AlterPartition(2, 20, (wish(1, 2),)))
+    at_once(decide_alter_partition(view, AlterPartition(2, 20, (wish(1, 2),))))
     assert sink.take_lines() == [
         "orders-0 decide_alter_partition: refused (the sender does not lead) error=INVALID_REQUEST "
         "sender=2 isr=(1, 2) leader_epoch=4 partition_epoch=8"
@@ -61,7 +63,7 @@ def measured(image: MetadataImage) -> tuple[View, TraceList]:
 
 def test_an_election_is_measured_with_all_that_health_needs() -> None:
     view, sink = measured(an_image(*LIVE, orders=[PartitionImage((1, 2, 3), (1, 2, 3), 1, 0, 0)]))
-    decide_broker_left(view, 1, CAUSE)
+    at_once(decide_broker_left(view, 1, CAUSE))
     elected = next(event for event in sink.events if isinstance(event, PartitionElected))
     values = elected.payload()
     assert values["old_leader"] == 1
@@ -76,7 +78,7 @@ def test_a_new_controller_reports_partitions_that_are_not_whole() -> None:
     view, sink = measured(image)
     measure_unhealthy(view)
     assert sink.events == []
-    broken = after(image, decide_broker_left(view, 1, CAUSE))
+    broken = after(image, at_once(decide_broker_left(view, 1, CAUSE)).records)
     view, sink = measured(broken)
     measure_unhealthy(view)
     assert {type(event) for event in sink.events} == {PartitionState}

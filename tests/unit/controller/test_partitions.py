@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.controller.harness import a_broker, a_view, after, an_image, topic_id_of
+from tests.unit.controller.harness import a_broker, a_view, after, an_image, at_once, topic_id_of
 from tests.unit.controller.kafka_decisions import comparable, kafka_decisions, kafka_view
 from tidelog.config import ControllerConfig
 from tidelog.controller.events import Cause, CauseKind
@@ -29,7 +29,7 @@ def test_a_leaving_broker_leaves_every_isr() -> None:
             PartitionImage((2, 3, 1), (2, 3), 2, 0, 0),
         ],
     )
-    records = decide_broker_left(a_view(image), 1, CAUSE)
+    records = at_once(decide_broker_left(a_view(image), 1, CAUSE)).records
     assert [
         (r.partition_id, r.isr, r.leader) for r in records if isinstance(r, PartitionChangeRecord)
     ] == [(0, (2, 3), 2), (1, (2, 3), -2)]
@@ -40,7 +40,7 @@ def test_a_broker_that_leaves_is_not_elected_even_uncleanly() -> None:
     configs = {ConfigResource(2, "orders"): {"unclean.leader.election.enable": "true"}}
     partition = PartitionImage((1, 2), (1,), 1, 0, 0)
     image = an_image(a_broker(1), configs=configs, orders=[partition])
-    [record] = decide_broker_left(a_view(image), 1, CAUSE)
+    [record] = at_once(decide_broker_left(a_view(image), 1, CAUSE)).records
     assert isinstance(record, PartitionChangeRecord)
     assert (record.leader, record.isr) == (-1, ())
 
@@ -60,7 +60,7 @@ def test_where_unclean_elections_are_allowed(level: str) -> None:
     partition = PartitionImage((1, 2), (1,), 1, 0, 0)
     image = an_image(*LIVE, configs=configs, orders=[partition])
     config = ControllerConfig(unclean_leader_election_enable=level == "static")
-    [record] = decide_broker_left(a_view(image, config=config), 1, CAUSE)
+    [record] = at_once(decide_broker_left(a_view(image, config=config), 1, CAUSE)).records
     assert isinstance(record, PartitionChangeRecord)
     assert (record.leader, record.isr, record.leader_recovery_state) == (2, (2,), 1)
 
@@ -80,7 +80,7 @@ def test_where_the_min_isr_comes_from(
         configs[ConfigResource(4, "")] = {"min.insync.replicas": cluster}
     image = an_image(*LIVE, configs=configs, orders=[replace(PARTITION, isr=(1, 2, 3))])
     config = ControllerConfig(min_insync_replicas=static)
-    [record] = decide_broker_left(a_view(image, config=config), 3, CAUSE)
+    [record] = at_once(decide_broker_left(a_view(image, config=config), 3, CAUSE)).records
     assert isinstance(record, PartitionChangeRecord)
     assert record.eligible_leader_replicas == ((3,) if eligible else None)
 
@@ -91,16 +91,15 @@ def test_the_min_isr_is_never_above_the_replication_factor_of_the_partition() ->
     alone = PartitionImage((1,), (1,), 1, 0, 0)
     image = an_image(*LIVE, orders=[alone, PARTITION])
     config = ControllerConfig(min_insync_replicas=2)
-    [record] = decide_broker_left(a_view(image, config=config), 2, CAUSE)
+    [record] = at_once(decide_broker_left(a_view(image, config=config), 2, CAUSE)).records
     assert isinstance(record, PartitionChangeRecord)
     assert (record.partition_id, record.isr, record.eligible_leader_replicas) == (1, (1,), (2,))
 
 
 def test_a_returning_broker_leads_what_waits_for_it() -> None:
-    """Goal: elected although the image still shows it fenced; only leaderless ones are looked
-    at."""
+    """Goal: only leaderless partitions are looked at."""
     image = an_image(
-        a_broker(1, fenced=True),
+        a_broker(1),
         a_broker(2),
         orders=[
             PartitionImage((1, 2), (), -1, 3, 3, (1,), (2,)),
@@ -108,7 +107,7 @@ def test_a_returning_broker_leads_what_waits_for_it() -> None:
             PartitionImage((3, 1), (), -1, 3, 3, (3,), (3,)),
         ],
     )
-    [record] = decide_leaderless(a_view(image), CAUSE, returning=1)
+    [record] = at_once(decide_leaderless(a_view(image), CAUSE)).records
     assert isinstance(record, PartitionChangeRecord)
     assert (record.partition_id, record.leader, record.isr) == (0, 1, (1,))
 
@@ -116,7 +115,7 @@ def test_a_returning_broker_leads_what_waits_for_it() -> None:
 def test_leaderless_partitions_are_led_by_a_live_replica() -> None:
     """Goal: what an earlier controller left undone is done by the next."""
     image = an_image(a_broker(2), orders=[PartitionImage((1, 2), (), -1, 3, 3, (1, 2), (1,))])
-    [record] = decide_leaderless(a_view(image), CAUSE)
+    [record] = at_once(decide_leaderless(a_view(image), CAUSE)).records
     assert isinstance(record, PartitionChangeRecord)
     assert (record.leader, record.isr, record.eligible_leader_replicas) == (2, (2,), (1,))
 
@@ -131,7 +130,7 @@ def test_an_unclean_restart_leaves_isr_and_elr() -> None:
             PartitionImage((2, 3), (2,), 2, 0, 0, (3,)),
         ],
     )
-    records = decide_broker_left(a_view(image), 1, CAUSE, uncleanly=True)
+    records = at_once(decide_broker_left(a_view(image), 1, CAUSE, uncleanly=True)).records
     image = after(image, records)
     partitions = image.topics_by_id[ORDERS].partitions
     assert partitions[0].eligible_leaders == (3,)
@@ -155,9 +154,10 @@ def test_kafka_decides_the_same_when_brokers_leave_and_return() -> None:
         if record is None:
             continue
         if record.fenced == FENCE or record.in_controlled_shutdown:
-            ours = decide_broker_left(view, record.broker_id, CAUSE)
+            ours = at_once(decide_broker_left(view, record.broker_id, CAUSE)).records
         elif record.fenced == UNFENCE:
-            ours = decide_leaderless(view, CAUSE, returning=record.broker_id)
+            returned = replace(view, image=after(view.image, [record]))
+            ours = at_once(decide_leaderless(returned, CAUSE)).records
         else:
             continue
         assert comparable(ours) == comparable(decision.changes), decision.before.offset

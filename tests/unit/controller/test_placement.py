@@ -136,7 +136,7 @@ def test_who_is_usable() -> None:
         a_broker(5, cordoned_log_dirs=(directory_of(5),)),
         a_broker(6, log_dirs=(), rack="r"),
     )
-    assert usable_brokers(image) == [
+    assert usable_brokers(image.brokers.values()) == [
         UsableBroker(1, None, False),
         UsableBroker(2, None, True),
         UsableBroker(4, None, True),

@@ -13,6 +13,7 @@ from tests.unit.controller.harness import (
     a_view,
     after,
     an_image,
+    at_once,
     code_of,
     directory_of,
 )
@@ -47,9 +48,10 @@ def alter(
     image: MetadataImage, *wishes: Reassignment, factor: bool = True
 ) -> tuple[list[ErrorCode], MetadataImage]:
     """The codes, and the image afterwards."""
-    decision = decide_alter_reassignments(a_view(image), AlterReassignments(wishes, factor))
+    decision = at_once(
+        decide_alter_reassignments(a_view(image), AlterReassignments(wishes, factor))
+    )
     assert isinstance(decision.response, AlterReassignmentsResult)
-    assert decision.atomic
     codes = [result.error_code for result in decision.response.results]
     return codes, after(image, decision.records)
 
@@ -161,7 +163,7 @@ def test_a_costly_cancel_while_the_origin_is_away_is_warned_of_and_makes_no_clea
     image = an_image(*brokers, elr=False, configs=configs, t=[moving])
     seen = TraceList()
     view, cancel = replace(a_view(image), trace=Trace(seen)), Reassignment("t", 0, None)
-    decision = decide_alter_reassignments(view, AlterReassignments((cancel,)))
+    decision = at_once(decide_alter_reassignments(view, AlterReassignments((cancel,))))
     partition = after(image, decision.records).topics_by_name["t"].partitions[0]
     assert (partition.replicas, partition.isr, partition.leader) == ((1, 2, 3), (1,), -1)
     assert partition.recovering

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tidelog.controller import brokers, elections, isr_proposals, partitions
+from tidelog.controller import brokers, elections, isr_proposals, partitions, slices
 from tidelog.controller.events import Cause, CauseKind
 from tidelog.sim.ablations.safeguard import Original, guard
 
@@ -41,7 +41,7 @@ SAFEGUARDS: Final = (
     ).replaced(brokers, "_clean_up", _treat_as_clean),
     guard(
         "r13", "restarts-end-terms", "a leader that is another process in the same term"
-    ).replaced(brokers, "_clean_up", lambda *_: []),
+    ).replaced(brokers, "_clean_up", lambda view, *_: slices.in_slices(view, (), lambda *_: None)),
     guard("r14", "last-known-leader-is-alive", "a fenced leader").wrapped(
         elections, "_elect", _elect_last_known
     ),

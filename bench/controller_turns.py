@@ -1,13 +1,14 @@
-"""How long the controller keeps its node, and what a broker spends to follow it: milliseconds.
+"""How long the controller keeps its node, and what a node spends to follow it: milliseconds.
 
     python -m bench.controller_turns                    # 10,000 partitions, 3 brokers
     python -m bench.controller_turns --partitions 3000 --one-topic --output json
 
 One process, no network and no disk: an active controller on a log of memory, and beside it what
-each broker does with the same records (`MetadataFeed` without the replicas: decoding and folding).
-Commits come at once. Every operation is driven as a node drives it, turn by turn, until nothing is
-due any more; the time is the thread's CPU time, which other work on the machine does not change. Its row: the longest turn of the controller, the sum of its turns and their number; the
-longest turn of one who follows; records and batches.
+each node does with the same records before its replicas act (decoding and folding). Commits come at
+once. Every operation is driven as a node drives it, turn by turn, until nothing is due any more.
+Time is the thread's CPU time, which other work on the machine hardly changes. A row has the longest
+turn of the controller, the sum of its turns and their number; the longest turn of one that follows;
+records and batches.
 """
 
 import argparse

@@ -145,8 +145,8 @@ def test_a_new_incarnation_is_cleaned_up_after(clean: bool) -> None:
     old = stage.epochs[1]
     before = len(stage.log.records)
     previous = old if clean else -1
-    offset = stage.log.end_offset
-    assert stage.register(1, b"b", previous_broker_epoch=previous) == RegisterBrokerResult(offset)
+    answer = stage.register(1, b"b", previous_broker_epoch=previous)
+    assert answer == RegisterBrokerResult(stage.log.end_offset - 1)
     records = stage.records()[before:]
     assert [type(record) for record in records] == [PartitionChangeRecord] * 2 + [
         RegisterBrokerRecord

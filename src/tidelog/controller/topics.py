@@ -241,12 +241,15 @@ def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecor
 
 def _placed(view: View, count: int, factor: int) -> list[PartitionImage]:
     placer = StripedPlacer(usable_brokers(view.image.brokers.values(), view.departing), view.prng)
+    # The placer puts the leader on a live broker. Partitions in one place begin alike.
+    known: dict[tuple[int, ...], PartitionImage] = {}
     partitions = []
     for _ in range(count):
         replicas = placer.place(factor)
-        # The placer puts the leader on a live broker.
-        assert any(map(view.is_active, replicas)), f"all of {replicas} are fenced"
-        partitions.append(_new_partition(view, replicas))
+        partition = known.get(replicas)
+        if partition is None:
+            partition = known[replicas] = _new_partition(view, replicas)
+        partitions.append(partition)
     return partitions
 
 

@@ -171,13 +171,16 @@ def number_array_codec(length_codec: Length, number: Number, nullable: bool) -> 
     read_length = length_codec.read
     write_length = length_codec.write
     layout, size = number.layout, Struct(">" + number.layout).size
+    # A repeat count before several characters would repeat something else.
+    is_short = len(layout) == 1
 
     def read(buffer: Any, position: int) -> tuple[Any, int]:
         count, position = read_length(buffer, position)
         if count == -1 and nullable:
             return None, position
         check_count(buffer, position, count, size)
-        return unpack_from(f">{count}{layout}", buffer, position), position + count * size
+        run = f">{count}{layout}" if is_short else ">" + layout * count
+        return unpack_from(run, buffer, position), position + count * size
 
     def write(out: bytearray, values: Any) -> None:
         if values is None:
@@ -185,7 +188,8 @@ def number_array_codec(length_codec: Length, number: Number, nullable: bool) -> 
             write_length(out, -1)
         else:
             write_length(out, len(values))
-            out += pack(f">{len(values)}{layout}", *values)
+            count = len(values)
+            out += pack(f">{count}{layout}" if is_short else ">" + layout * count, *values)
 
     return Codec(read, write, length_codec.min_bytes)
 

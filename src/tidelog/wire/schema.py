@@ -100,7 +100,7 @@ def _field_codec(field: Field[Any], flexible: bool, version: int | None) -> Code
     length = COMPACT if flexible else LEGACY_32
     if parts.is_array and not parts.is_entity:
         number = NUMBERS.get(field.metadata["kafka_type"])
-        if number is not None and number.decode is None and len(number.layout) == 1:
+        if number is not None and number.decode is None and number.encode is None:
             return number_array_codec(length, number, parts.nullable)
     item_nullable = parts.nullable and not parts.is_array
     if parts.is_entity:
@@ -188,8 +188,10 @@ class _Tagged(NamedTuple):
 
     name: str
     codec: Codec
+    default: Any
+    """A value that equals it is left out."""
     encoded_default: bytes
-    """A value with this encoding is left out."""
+    """A value with this encoding is too."""
 
 
 def _tagged_steps(tagged: dict[int, _Tagged]) -> tuple[ReadStep, WriteStep, int]:
@@ -208,8 +210,11 @@ def _tagged_steps(tagged: dict[int, _Tagged]) -> tuple[ReadStep, WriteStep, int]
     def write(out: bytearray, entity: Any) -> None:
         present = []
         for tag, field in ascending:
+            value = getattr(entity, field.name)
+            if value == field.default:
+                continue
             encoded = bytearray()
-            field.codec.write(encoded, getattr(entity, field.name))
+            field.codec.write(encoded, value)
             if encoded != field.encoded_default:
                 present.append((tag, encoded))
         write_tags(out, present)
@@ -256,9 +261,9 @@ def _entity_codec(entity_type: Any, version: int | None) -> Codec:
     for field in present:
         if "tag" in field.metadata:
             codec = _field_codec(field, flexible, version)
-            default = bytearray()
-            codec.write(default, _default_of(field))
-            tagged[field.metadata["tag"]] = _Tagged(field.name, codec, bytes(default))
+            default, encoded = _default_of(field), bytearray()
+            codec.write(encoded, default)
+            tagged[field.metadata["tag"]] = _Tagged(field.name, codec, default, bytes(encoded))
     assert flexible or not tagged, f"{entity_type} has tags but is not flexible"
     steps = _untagged_steps(
         [field for field in present if "tag" not in field.metadata], flexible, version

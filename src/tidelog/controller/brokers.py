@@ -14,9 +14,9 @@ comes last: should the controller fail between the batches, the broker registers
 next controller starts over.
 
 Fencing writes the partition changes first and the fencing last, for the same reason: no prefix
-leaves a fenced broker in an ISR. Unfencing and leaving write the broker's record first: from it on
-the broker may lead, or may not, and the elections that follow agree with it. All of these are
-decisions in slices (`slices.py`).
+leaves a fenced broker in an ISR. So does a controlled shutdown. Unfencing writes the broker's
+record first: from it on the broker may lead, and the elections that follow agree with it. All of
+these are decisions in slices (`slices.py`).
 
 While a live session exists, another incarnation is a duplicate and refused; the session of a dead
 process has to run out first. Two signs end it earlier (decision 0003): the node suspects the old
@@ -313,19 +313,20 @@ def _elect_with(view: View, broker: BrokerImage) -> Slices:
 def _hand_over(
     view: View, sessions: BrokerSessions, broker: BrokerImage, response: BrokerHeartbeatResult
 ) -> Slices:
-    """A controlled shutdown begins, or goes on where an earlier controller failed."""
+    """A broker hands over what it leads, then it is noted as leaving; or it is, and an earlier
+    controller failed between the two."""
     begins, broker_id = not broker.in_controlled_shutdown, broker.node_id
-    records = [broker_change_record(broker, in_controlled_shutdown=1)] if begins else []
-    view = yield ControllerDecision(response, records)
+    view = yield ControllerDecision(response)
     cause = Cause(CauseKind.CONTROLLED_SHUTDOWN, broker_id)
-    view, changes, changed = yield from decide_broker_left(view, broker_id, cause)
-    sessions.on_controlled_shutdown(broker_id, view.next_offset + len(changes) - 1)
+    view, records, changed = yield from decide_broker_left(view, broker_id, cause)
     if begins:
+        records.append(broker_change_record(broker, in_controlled_shutdown=1))
         event = events.ControlledShutdownBegun(
             node_id=broker_id, broker_epoch=broker.broker_epoch, partitions=changed
         )
         view.trace.event(event)
-    return a_slice(changes)
+    sessions.on_controlled_shutdown(broker_id, view.next_offset + len(records) - 1)
+    return a_slice(records)
 
 
 def decide_missing_elections(view: View) -> Slices:

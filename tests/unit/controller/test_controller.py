@@ -376,14 +376,17 @@ def test_a_controlled_shutdown_that_a_failover_cut_in_two() -> None:
     stage.create("payments", *[(1, 2)] * 5)
     beat = BrokerHeartbeat(1, stage.epochs[1], stage.controller.image.offset, False, True)
     stage.send(beat)
+    stage.controller.wake(stage.now)
+    assert stage.log.batch_sizes[-2:] == [6, 5]
     stage.lose(keep=1)
     stage.settle()
-    assert stage.broker(1).in_controlled_shutdown
+    assert not stage.broker(1).in_controlled_shutdown
     assert stage.controller.image.leads(1)
     stage.lead(epoch=3)
     stage.heartbeat(2)
     assert not stage.heartbeat(1, stop=True).should_shut_down
     assert not stage.controller.image.leads(1)
+    assert stage.broker(1).in_controlled_shutdown
     stage.heartbeat(2)
     assert stage.heartbeat(1, stop=True).should_shut_down
 

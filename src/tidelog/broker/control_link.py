@@ -3,8 +3,10 @@
 Two kinds of traffic take it. *Calls* are this broker's own: registration, heartbeats, ISR changes,
 producer ids. A call is tried once; its outcome is a controller response or `None`, and the
 component that made it retries by its own rule. *Forwards* are clients' requests that only the
-controller can decide. A forward is retried until it is decided or `request.timeout.ms` has passed,
-because its client must not have to know which node is the controller.
+controller can decide. A forward is repeated until it is decided or `request.timeout.ms` has passed,
+because its client must not have to know which node is the controller. What a controller was given
+may have been carried out although no answer came: a forward that was is marked, and the router
+reads the answer to the repetition with that in mind (`controller/repeats.py`).
 
 When the active controller is this very node, both are handed over directly; otherwise they go over
 the control channel, calls under their own API keys, forwards in an Envelope (KIP-590).
@@ -20,7 +22,7 @@ Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidelog.broker.api import k58_envelope
@@ -32,6 +34,7 @@ from tidelog.controller.controller import Controller
 from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Request, Response
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.image import MetadataImage
 from tidelog.wire import codec
 from tidelog.wire.entities import Entity
 
@@ -56,6 +59,10 @@ class Forward:
     frame: bytes
     request: Entity
     deadline: Instant
+    # The metadata of this node when the request came.
+    before: MetadataImage
+    # Whether an earlier attempt may have been carried out.
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +169,13 @@ class ControlLink:
         api: ForwardedApi[Any],
         frame: bytes,
         request: Entity,
+        before: MetadataImage,
         now: Instant,
     ) -> None:
-        """Has the controller decide a client's request; ends in a `ForwardOutcome`."""
+        """Has the controller decide a client's request; ends in a `ForwardOutcome`. `before` is
+        the metadata of this node."""
         deadline = Instant(now + self._request_timeout_ms)
-        self._attempt(Forward(context, api, frame, request, deadline), now)
+        self._attempt(Forward(context, api, frame, request, deadline, before), now)
 
     @property
     def _active_controller(self) -> Controller | None:
@@ -192,6 +201,11 @@ class ControlLink:
         else:
             self._outcomes.append(ForwardLedHere(forward))
 
+    def repeat(self, forward: Forward, now: Instant) -> None:
+        """A forward that a controller was given is tried again: it may have been carried out, and
+        what became of it is not known."""
+        self._retry_later(replace(forward, repeated=True), now)
+
     def _retry_later(self, forward: Forward, now: Instant) -> None:
         if now >= forward.deadline:
             refused = Refused(ErrorCode.REQUEST_TIMED_OUT, "no active controller was found")
@@ -212,7 +226,7 @@ class ControlLink:
         if isinstance(reply_to, Call):
             self._outcomes.append(CallEnded(reply_to.token, response))
         elif isinstance(response, Refused) and response.error_code is ErrorCode.NOT_CONTROLLER:
-            self._retry_later(reply_to, now)
+            self.repeat(reply_to, now)
         else:
             self._outcomes.append(ForwardDecided(reply_to, response))
 
@@ -225,7 +239,7 @@ class ControlLink:
         assert isinstance(token, Forward), f"unexpected token {token!r}"
         inner = k58_envelope.inner_response(frame)
         if inner is None:
-            self._retry_later(token, now)
+            self.repeat(token, now)
         else:
             self._outcomes.append(ForwardAnswered(token, inner))
 
@@ -235,7 +249,7 @@ class ControlLink:
             self._outcomes.append(CallEnded(token.token, None))
         else:
             assert isinstance(token, Forward), f"unexpected token {token!r}"
-            self._retry_later(token, now)
+            self.repeat(token, now)
 
     def wake(self, now: Instant) -> None:
         """Tries waiting forwards again."""

@@ -37,6 +37,7 @@ from tidelog.broker.context import Broker
 from tidelog.broker.control_link import Forward, ForwardAnswered, ForwardDecided, ForwardOutcome
 from tidelog.broker.events import RequestMalformed
 from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Response
+from tidelog.controller.repeats import settle
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
@@ -153,7 +154,8 @@ class Router:
                 if connection.listener in self._controller_listeners:
                     self._decide(ControllerRequest(context, api, request), now)
                 else:
-                    broker.control.forward(context, api, bytes(frame), request, now)
+                    frame_bytes = bytes(frame)
+                    broker.control.forward(context, api, frame_bytes, request, broker.image, now)
             case HotApi():
                 raise AssertionError("a hot API is not decoded")
             case _:
@@ -230,7 +232,9 @@ class Router:
         version = context.header.api_version
         if not context.connection.open:
             return
-        if isinstance(outcome, ForwardAnswered):
+        if forward.repeated and isinstance(api, ControllerApi):
+            self._on_repeated(outcome, api, now)
+        elif isinstance(outcome, ForwardAnswered):
             response = outcome.response
             context.fill([len(response).to_bytes(4, "big") + response])
         elif isinstance(outcome, ForwardDecided):
@@ -244,3 +248,24 @@ class Router:
             context.answer(api.answer(self.broker, version, request, now))
         else:
             self.broker.quorum.on_request(quorum_codec.request_of(request), forward, now)
+
+    def _on_repeated(
+        self, outcome: ForwardOutcome, api: ControllerApi[Broker, Any, Any], now: Instant
+    ) -> None:
+        """A forward is decided that more than one controller may have been given."""
+        forward, broker = outcome.forward, self.broker
+        version = forward.context.header.api_version
+        if isinstance(outcome, ForwardAnswered):
+            _, entity = codec.decode_response(api.key, version, outcome.response)
+            response = api.response_of(entity)
+        else:
+            assert isinstance(outcome, ForwardDecided), f"{outcome!r}"
+            response = outcome.response
+        message = api.message_of(forward.request)
+        settled = settle(forward.before, broker.image, message, response)
+        if settled is None:
+            broker.control.repeat(forward, now)
+        elif settled == response and isinstance(outcome, ForwardAnswered):
+            forward.context.fill([len(outcome.response).to_bytes(4, "big") + outcome.response])
+        else:
+            forward.context.answer(api.answer(broker, version, forward.request, settled))

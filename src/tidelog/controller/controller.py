@@ -42,7 +42,7 @@ from tidelog.controller.elect_leaders import (
 )
 from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.features import QuorumVersion, decide_update_features
-from tidelog.controller.heartbeats import BrokerSessions
+from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
 from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import Refused, Reply, Request, Response
 from tidelog.controller.partition_events import measure_unhealthy
@@ -202,11 +202,13 @@ class Controller:
             self._answer(reply_to, _BUSY)
             return
         kind = type(request)
-        if kind is messages.BrokerHeartbeat:
-            # At once, whatever else waits: its sender's life depends on the answer.
-            self._decide_slice(self._long_request(request, reply_to, now), now)
-        elif kind in _SLICED_DECIDERS or kind in _BROKER_DECIDERS:
-            self._begin(self._long_request(request, reply_to, now), now)
+        if kind in _SLICED_DECIDERS or kind in _BROKER_DECIDERS:
+            long = self._long_request(request, reply_to, now)
+            if kind is messages.BrokerHeartbeat and long.departing == NO_LEADER:
+                # At once, whatever else waits: its sender's life depends on the answer.
+                self._decide_slice(long, now)
+            else:
+                self._begin(long, now)
         else:
             decision = self._decide(request)
             if self._submit(decision, now, reply_to) is not None and may_allow_unclean(request):
@@ -397,14 +399,18 @@ class Controller:
         if decide is not None:
             return Long(lambda view: decide(view, request), reply_to)
         stateful = _BROKER_DECIDERS[type(request)]
-        leaves = not isinstance(request, messages.BrokerHeartbeat) or (
-            request.want_fence or request.want_shut_down
-        )
+        leaves = not isinstance(request, messages.BrokerHeartbeat) or self._leaves(request)
         return Long(
             lambda view: stateful(self, view, request, now),
             reply_to,
             departing=request.broker_id if leaves else NO_LEADER,
         )
+
+    def _leaves(self, request: messages.BrokerHeartbeat) -> bool:
+        """Whether the heartbeat may begin a departure, or go on with one."""
+        broker = self._kernel.latest.brokers.get(request.broker_id)
+        wants = request.want_fence or request.want_shut_down
+        return wants or (broker is not None and phase_of(broker) is Phase.CONTROLLED_SHUTDOWN)
 
     def _decide_registration(
         self, view: View, request: messages.RegisterBroker, now: Instant

@@ -17,9 +17,11 @@ activation. That is Kafka's order of the records, so an Apache Kafka controller 
 Partitions are chosen at the beginning and looked at again when it is their turn: one that was
 deleted, or that something else has changed, is decided as it is then.
 
-**Departures go first.** A broker that is to leave all ISRs counts as gone from the first slice to
-the last (`View.departing`): nobody elects it, takes it into an ISR or places a leader on it, and
-its heartbeats change nothing. Other long decisions take turns.
+**Departures go first, one after the other.** A broker that is leaving all ISRs counts as gone from
+the first slice to the last (`View.departing`): nobody elects it, takes it into an ISR or places a
+leader on it, and its heartbeats change nothing. One that waits for its first slice still counts:
+were two gone at once, a partition that only they have in sync would lose its leader for nothing.
+Other long decisions take turns.
 
 Source: the order of records is that of Kafka's replication control (KIP-631, KIP-841).
 """
@@ -107,7 +109,7 @@ class LongDecisions:
         self._waiting: deque[Long] = deque()
         # Changes decided in this turn.
         self._changes = 0
-        # Of those that wait.
+        # The broker of the departure that has begun; at most one.
         self.departing: frozenset[int] = frozenset()
 
     def begin_turn(self) -> None:
@@ -126,7 +128,7 @@ class LongDecisions:
 
     def add(self, long: Long) -> None:
         """It waits for its first turn."""
-        self._put(long, first=False)
+        self._waiting.append(long)
 
     def take(self) -> Long | None:
         """The one whose turn it is, unless this turn of the node is used up."""
@@ -137,24 +139,16 @@ class LongDecisions:
     def on_decided(self, long: Long, decision: ControllerDecision, *, is_last: bool) -> None:
         """A slice of one that was taken is decided and will be appended."""
         self._changes += len(decision.records)
-        if is_last:
-            self._note_departing()
-        else:
-            self._put(long, first=long.departing != NO_LEADER)
+        if long.departing != NO_LEADER:
+            assert self.departing <= {long.departing}, f"{self.departing}, and {long.departing}"
+            self.departing = frozenset() if is_last else frozenset((long.departing,))
+            if not is_last:
+                self._waiting.appendleft(long)
+        elif not is_last:
+            self._waiting.append(long)
 
     def clear(self) -> list[Hashable]:
         """Gives all of them up; who is to be told."""
         waiting, self._waiting = self._waiting, deque()
-        self._note_departing()
+        self.departing = frozenset()
         return [long.reply_to for long in waiting if long.reply_to is not None]
-
-    def _put(self, long: Long, *, first: bool) -> None:
-        if first:
-            self._waiting.appendleft(long)
-        else:
-            self._waiting.append(long)
-        self._note_departing()
-
-    def _note_departing(self) -> None:
-        leaving = (long.departing for long in self._waiting if long.departing != NO_LEADER)
-        self.departing = frozenset(leaving)

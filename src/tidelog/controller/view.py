@@ -45,7 +45,7 @@ class View:
     prng: Prng
     trace: Trace
     departing: frozenset[int] = frozenset()
-    """Brokers that a decision in slices takes out of the ISRs right now (`slices.py`)."""
+    """The broker that a decision in slices takes out of all ISRs right now (`slices.py`)."""
 
     def is_active(self, node_id: int) -> bool:
         """Whether a broker may lead and be in an ISR: it is registered, neither fenced nor leaving,

@@ -26,6 +26,7 @@ from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, 
 from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, MalformedFrame
+from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import make
@@ -104,7 +105,9 @@ class Desk:
         request = k19_create_topics.API.request(CreateTopics((NewTopic(name, 1, 1),)))
         frame = codec.encode_request(request, 99, "client")[4:]
         header, _ = parse_header(frame)
-        self.link.forward(a_context(header), k19_create_topics.API, frame, request, self.now)
+        self.link.forward(
+            a_context(header), k19_create_topics.API, frame, request, EMPTY_IMAGE, self.now
+        )
         return frame
 
 
@@ -395,7 +398,7 @@ def test_describing_the_quorum_is_left_to_the_leader_of_the_quorum():
     header = RequestHeader(ApiKey.DESCRIBE_QUORUM, 2, 1, "client")
     context = a_context(header)
     request = make(codec.request_class(ApiKey.DESCRIBE_QUORUM, 2), topics=())
-    desk.link.forward(context, k55_describe_quorum.API, b"frame", request, desk.now)
+    desk.link.forward(context, k55_describe_quorum.API, b"frame", request, EMPTY_IMAGE, desk.now)
     (decided,) = desk.outcomes()
     assert isinstance(decided, ForwardLedHere)
     assert decided.forward.context is context

@@ -1,7 +1,7 @@
 """Committed metadata on its way to the replicas: batches in, one delta out.
 
-All batches that were committed in one tick make one delta, so that a broker's death, which may
-touch ten thousand partitions in several batches, changes roles once. A snapshot that arrives is the
+All batches that one tick publishes (`quorum_follower.py`) make one delta, so that what is committed
+together changes roles once. A snapshot that arrives is the
 difference between the image before and its own. The dynamic configurations (broker level and topic
 level) are resolved here for each topic, because the replicas know neither names nor precedence.
 """

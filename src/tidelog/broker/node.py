@@ -162,7 +162,7 @@ class Node:
         """All components, in their order. A coordinator is one more."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
-        yield QuorumFollower(
+        self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=quorum_link,
             directory=self._directory,
@@ -172,6 +172,7 @@ class Node:
             lifecycle=parts.lifecycle,
             followers=[each for each in (self._replica_link, broker_side) if each is not None],
         )
+        yield self._quorum_follower
         if controller_side is not None:
             yield controller_side
         if broker_side is not None:
@@ -242,6 +243,7 @@ class Node:
         self._peers.wake(now)
         self._parts.detector.wake(now)
         self.broker.control.wake(now)
+        self._quorum_follower.begin_tick()
         if self._controller_side is not None:
             self._controller_side.wake(now)
         for round_number in range(MAX_ROUNDS + 1):

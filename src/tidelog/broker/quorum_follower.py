@@ -9,10 +9,16 @@ keeps the truth. Then the feed makes the image and the replicas follow it. Then 
 image (`Broker.image`), a snapshot of it may be due, and the other followers get it. A controller
 that has just become active acts last, on the image that contains all of this.
 
+Much that is committed at once is published in slices, `MAX_RECORDS_PER_TURN` a tick: a node that
+starts, or one that lost its leader together with ten thousand partitions, must hear its quorum
+meanwhile. A batch is published whole, because it may be atomic; one that is longer is decoded in
+slices first, into the cache of `decode_record`, from which controller and feed take it then.
+
 Invariant `MetadataFollowsLog`: the image is the fold of all committed batches up to its offset, and
 offsets only grow.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -24,8 +30,11 @@ from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_snapshots import MetadataSnapshots, with_images
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.env.instant import Instant
+from tidelog.kraft.messages import Committed, CommittedBatch
+from tidelog.limits import MAX_RECORDS_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.record_codec import decode_record
 from tidelog.model import METADATA_PARTITION, NO_LEADER
 
 
@@ -54,15 +63,25 @@ class QuorumFollower:
     followers: Sequence[ImageFollower]
     # The leader and epoch that the components were last given; None before the first.
     _published_leader: tuple[int, int] | None = field(default=None, init=False)
+    # Committed, and not published yet; in offset order.
+    _backlog: deque[Committed] = field(default_factory=deque, init=False)
+    # Records of the first of them that are decoded.
+    _decoded: int = field(default=0, init=False)
+    # Records that this tick may still decode.
+    _budget: int = field(default=MAX_RECORDS_PER_TURN, init=False)
     # `Quorum.turn_count` when the quorum was last looked at; it grows with every change.
     _turns_seen: int = field(default=-1, init=False)
+
+    def begin_tick(self) -> None:
+        """The node has looked at its connections."""
+        self._budget = MAX_RECORDS_PER_TURN
 
     def flow(self, now: Instant) -> bool:
         """Due timers; then messages, leader and committed metadata, if anything has changed."""
         quorum = self.broker.quorum
         quorum.wake(now)
         if quorum.turn_count == self._turns_seen:
-            return False
+            return bool(self._backlog) and self._publish(now)
         self._turns_seen = quorum.turn_count
         moved = self.quorum_link.flow(now)
         moved |= self._publish_leader(now)
@@ -90,10 +109,32 @@ class QuorumFollower:
         return True
 
     def _load(self, now: Instant) -> bool:
-        quorum, controller = self.broker.quorum, self.controller_side
+        quorum = self.broker.quorum
         if METADATA_PARTITION in self.directory.remembered and not quorum.must_catch_up:
             self.directory.forget_former_end(METADATA_PARTITION)
-        taken = quorum.take_committed()
+        self._backlog += quorum.take_committed()
+        return self._publish(now)
+
+    def _take_due(self) -> list[Committed]:
+        """What this tick publishes."""
+        taken: list[Committed] = []
+        while self._backlog and self._budget > 0:
+            first = self._backlog[0]
+            if isinstance(first, CommittedBatch) and not first.is_control:
+                part = first.records[self._decoded : self._decoded + self._budget]
+                for value in part:
+                    decode_record(value)
+                self._budget -= len(part)
+                self._decoded += len(part)
+                if self._decoded < len(first.records):
+                    break
+            self._decoded = 0
+            taken.append(self._backlog.popleft())
+        return taken
+
+    def _publish(self, now: Instant) -> bool:
+        controller = self.controller_side
+        taken = self._take_due()
         if not taken:
             return False
         steps = self.broker.trace.steps
@@ -113,8 +154,8 @@ class QuorumFollower:
         return True
 
     def deadline(self) -> Instant | None:
-        """When the quorum has something to do."""
-        return self.broker.quorum.deadline()
+        """When the quorum has something to do; at once while anything waits to be published."""
+        return Instant(0) if self._backlog else self.broker.quorum.deadline()
 
     def check(self) -> None:
         """The quorum's invariants, and MetadataFollowsLog."""

@@ -184,7 +184,12 @@ def _new_topic_id(view: View) -> TopicId:
 
 
 def decide_create_partitions(view: View, request: CreatePartitions) -> ControllerDecision:
-    """Decides every topic of the request."""
+    """Decides every topic of the request.
+
+    Raises `ProtocolError(POLICY_VIOLATION)` for more partitions or records than one request may
+    have.
+    """
+    _check_partition_count(sum(_added_partitions(view, topic) for topic in request.topics))
     records: list[MetadataRecord] = []
     results: list[MorePartitionsResult] = []
     names = Counter(topic.name for topic in request.topics)
@@ -206,6 +211,11 @@ def decide_create_partitions(view: View, request: CreatePartitions) -> Controlle
     return ControllerDecision(response, records)
 
 
+def _added_partitions(view: View, wanted: MorePartitions) -> int:
+    topic = view.image.topic(wanted.name)
+    return 0 if topic is None else max(0, wanted.count - len(topic.partitions))
+
+
 def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecord]:
     topic = view.image.topic(wanted.name)
     if topic is None:
@@ -222,7 +232,6 @@ def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecor
         )
         raise ProtocolError(ErrorCode.INVALID_PARTITIONS, text)
     added = wanted.count - present
-    _check_partition_count(added)
     factor = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
         partitions = _placed(view, added, factor)
@@ -346,7 +355,11 @@ def _referenced(view: View, ref: TopicRef) -> TopicImage:
 
 def _check_partition_count(count: int) -> None:
     if count > MAX_PARTITIONS_PER_REQUEST:
-        text = f"One request may create {MAX_PARTITIONS_PER_REQUEST} partitions, not {count}."
+        text = (
+            f"The request would create {count} partitions, and the maximum of partitions per "
+            f"request is {MAX_PARTITIONS_PER_REQUEST}. Nothing was created; ask for them in "
+            "several requests."
+        )
         raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
 
 

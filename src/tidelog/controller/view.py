@@ -108,7 +108,10 @@ class View:
         """Raises `ProtocolError(POLICY_VIOLATION)` for more than one batch may hold."""
         bound = self.config.max_records_per_batch
         if count > bound:
-            text = f"The request needs {count} {what}, more than {bound}."
+            text = (
+                f"The request needs {count} {what}, and the maximum per request is {bound}. "
+                "Nothing was done; ask for it in several requests."
+            )
             raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
 
     def directory_of(self, broker_id: int) -> Uuid:

@@ -66,7 +66,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "pipeline/values.py": "tests/unit/pipeline/tables/test_continuity.py",
     "replication/durability.py": "tests/unit/replication/test_replicas.py",
     "replication/fetch_answers.py": "tests/unit/replication/test_fetch_path.py",
-    "replication/fetch_reading.py": "tests/unit/replication/test_replicas_random.py",
     "replication/fetch_state.py": "tests/unit/replication/test_fetcher.py",
     "replication/isr_checks.py": "tests/unit/replication/test_fetch_path.py",
     "replication/leader_bounds.py": "tests/unit/replication/test_fetcher.py",

@@ -137,4 +137,6 @@ class BrokerSide:
         )
 
     def check(self) -> None:
-        """Has no invariant of its own; the node checks the replicas, which every node has."""
+        """Asserts what must hold between two events; the node checks the replicas, which every node
+        has."""
+        self.broker.fetch_sessions.check()

@@ -18,17 +18,20 @@ from tidelog.model import NO_EPOCH
 class BrokerEpochs:
     """Registered broker epochs, and which brokers may enter an ISR."""
 
-    __slots__ = ("_images", "own_epoch")
+    __slots__ = ("_images", "own_epoch", "version")
 
     def __init__(self) -> None:
         # This node's own broker epoch; -1 before it is registered. Set by the node.
         self.own_epoch = NO_EPOCH
         # Every registered broker as the newest metadata has it, fenced ones included.
         self._images: Mapping[int, BrokerImage] = {}
+        # Counts the changes.
+        self.version = 0
 
     def follow(self, image: MetadataImage) -> None:
         """Takes over what the image has."""
         self._images = image.brokers
+        self.version += 1
 
     def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
         """Whether a fetch comes from another uptime than the registered one; -1 never does. A newer

@@ -5,16 +5,19 @@ What a reader may see, and what a follower's fetch proves, is decided in `fetch_
 A fetch is answered at once when it may not wait, asks for nothing, found `min_bytes`, found less
 though there is more (the next segment's, or a batch too large for what is left), or met an error or
 a divergence. Otherwise it is parked. While it is parked a partition is only looked at when it
-changed, and is read again only when a partition has something for this reader: then those that have
-changed, and of all others what was found before holds. A role that changed makes all be read.
+changed, and the fetch is read again only when a partition has something for this reader.
+
+On arrival and later alike, only what is due is read (`interest`). What the tick has changed so far
+is noticed before a fetch is read, and the rest at the end of the tick. A role that changed makes
+its partition due at once, because the replica may be gone by then.
 
 When this node begins to lead a partition it answers the parked fetches of that partition's other
 replicas at once, so that they can ask for the new partition in their next request instead of
 sitting out their long poll.
 
-Invariant: `OneReply`.
+Invariants: `OneReply`, `SettledHasNoNews`.
 
-Left out: sessions, which the broker turns into full lists.
+Left out: the rules of sessions, which are the broker's.
 
 Source: KIP-227, KIP-1166.
 """
@@ -23,21 +26,20 @@ from collections.abc import Iterable
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.model import NO_OFFSET
 from tidelog.replication.fetch_reading import Reading, fetchable_end
+from tidelog.replication.interest import DelayedFetch, Interest, Wanted
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.messages import Reply
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import DelayedFetch, Waiters
 from tidelog.replication.read_replica import ReadReplicaSelector
 from tidelog.replication.shared import Env
-from tidelog.wire.fetch import FETCH_ANY_HIGH_WATERMARK, FetchResponse
+from tidelog.wire.fetch import FetchResponse
 
 
 class FetchPath:
     """Fetches on arrival, and those that wait."""
 
-    __slots__ = ("_env", "_isr_changes", "_parked_followers", "_released", "_selector")
+    __slots__ = ("_env", "_hopeful", "_isr_changes", "_parked_followers", "_released", "_selector")
 
     def __init__(self, env: Env, isr_changes: IsrChanges) -> None:
         self._env = env
@@ -46,48 +48,50 @@ class FetchPath:
         # Where followers go that may join the ISR.
         self._isr_changes = isr_changes
         # Fetches of followers that wait, by replica id.
-        self._parked_followers: dict[int, Waiters] = {}
-        # Parked fetches to be answered at the end of this tick, whatever they find.
+        self._parked_followers: dict[int, dict[DelayedFetch, None]] = {}
+        # Parked fetches to be answered at the end of this tick, whatever they find; and those that
+        # may find something new.
         self._released: dict[DelayedFetch, None] = {}
+        self._hopeful: dict[DelayedFetch, None] = {}
 
     # On arrival -------------------------------------------------------------------------------
 
     def fetch(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers at once or parks the request."""
-        request = parked.request
+        request, interest = parked.request, parked.interest
+        if interest.parked is not None:
+            # A session has one fetch at a time: its sender has given this one up.
+            self.complete(interest.parked, now)
+        self._notice_changes()
         reading = Reading(self._env, self._selector, parked, now, on_arrival=True)
         for partition, replica_id in reading.expandable:
             self._isr_changes.maybe_expand_isr(partition, replica_id)
-        if (
-            request.max_wait_ms <= 0
-            or reading.at_once
-            or reading.has_enough
-            or not request.partitions
-        ):
+        if request.max_wait_ms <= 0 or reading.at_once or reading.has_enough or not interest.wanted:
             parked.complete()
             self._reply(parked, reading)
             return
-        reading.remember()
-        by_key = self._env.hosted.by_key
-        for want in request.partitions:
-            waiters = by_key[want.topic, want.partition].fetch_waiters
-            parked.register(waiters, want.fetch_offset, want.high_watermark)
+        interest.parked = parked
         if request.replica_id >= 0:
-            waiters = self._parked_followers.setdefault(request.replica_id, {})
-            parked.register(waiters, NO_OFFSET, FETCH_ANY_HIGH_WATERMARK)
+            self._parked_followers.setdefault(request.replica_id, {})[parked] = None
         self._env.deadlines.add(parked)
 
     def _reply(self, parked: DelayedFetch, reading: Reading) -> None:
         if reading.throttled_bytes:
             self._env.throttles.leader.record(reading.throttled_bytes, reading.now)
-        response = FetchResponse(0, ErrorCode.NONE, 0, reading.answers)
+        answers = parked.answers
+        in_order = [answers[wanted] for wanted in parked.interest.in_order(answers)]
+        response = FetchResponse(0, ErrorCode.NONE, 0, in_order)
         self._env.outbox.emit(Reply(parked.reply_to, response))
 
     # Completion -------------------------------------------------------------------------------
 
     def release(self, partition: Partition) -> None:
         """The replica's role or term changed: answers every fetch that waits for it."""
-        self._released.update(dict.fromkeys(partition.fetch_waiters))
+        for interest, wanted in tuple(partition.readers.items()):
+            interest.make_due(wanted)
+            interest.leave(wanted)
+            if interest.parked is not None:
+                self._released[interest.parked] = None
 
     def release_followers(self, replica_ids: Iterable[int]) -> None:
         """Answers the parked fetches of these replicas."""
@@ -99,17 +103,20 @@ class FetchPath:
         """Whether `end_tick` has a fetch to answer, whatever changed."""
         return bool(self._released)
 
-    def end_tick(self, changed: Iterable[Partition], now: Instant) -> None:
+    def _notice_changes(self) -> None:
+        for partition in self._env.changed.take_unnoticed():
+            if partition.readers:
+                self._hopeful.update(dict.fromkeys(_notice(partition)))
+
+    def end_tick(self, now: Instant) -> None:
         """Answers the parked fetches that have become ready."""
-        hopeful: dict[DelayedFetch, None] = {}
-        for partition in changed:
-            if partition.fetch_waiters:
-                _collect_hopeful(partition, hopeful)
-        released = self._released
-        self._released = {}
+        self._notice_changes()
+        released, hopeful = self._released, self._hopeful
+        if not released and not hopeful:
+            return
+        self._released, self._hopeful = {}, {}
         for parked in released:
             if not parked.done:
-                parked.answers = None
                 self.complete(parked, now)
         for parked in hopeful:
             if parked.done:
@@ -117,8 +124,6 @@ class FetchPath:
             reading = self._read_again(parked, now)
             if reading.at_once or reading.has_enough:
                 self._finish(parked, reading)
-            else:
-                reading.remember()
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers a parked fetch with what there is."""
@@ -129,28 +134,68 @@ class FetchPath:
 
     def _finish(self, parked: DelayedFetch, reading: Reading) -> None:
         parked.complete()
+        if parked.request.replica_id >= 0:
+            self._parked_followers[parked.request.replica_id].pop(parked)
         self._env.deadlines.note_answered(parked)
         self._reply(parked, reading)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
+        changed = self._env.changed
         for partition in self._env.hosted.partitions.values():
-            for parked in partition.fetch_waiters:
-                assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
+            for interest, wanted in partition.readers.items():
+                assert wanted.register is partition.readers, f"DueOrWatched: {partition}"
+                if wanted not in interest.due and not changed.is_unnoticed(partition):
+                    _check_settled(partition, interest, wanted)
+                if interest.parked is not None:
+                    parked = interest.parked
+                    assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
+                    interest.check()
 
 
-def _collect_hopeful(partition: Partition, hopeful: dict[DelayedFetch, None]) -> None:
-    """Adds the fetches that may find something new in this partition."""
+def _notice(partition: Partition) -> list[DelayedFetch]:
+    """Something about a replica may have changed: it is due for all who read it. Returns the parked
+    fetches that may find something new. A session without a fetch receives no further notice before
+    its next one."""
+    hopeful = []
     log = partition.log
-    key = partition.topic_partition
     log_start, log_end = log.log_start_offset, log.log_end_offset
-    for parked, (offset, known_high_watermark) in partition.fetch_waiters.items():
-        parked.changed.add(key)
-        request = parked.request
+    for interest, wanted in tuple(partition.readers.items()):
+        interest.make_due(wanted)
+        if partition.leadership is None:
+            read_at = max(partition.last_consumer_read, interest.last_fetch.at)
+            partition.last_consumer_read = read_at
+        parked = interest.parked
+        if parked is None:
+            interest.leave(wanted)
+            continue
+        request, want = parked.request, wanted.want
         upper = log_end if request.replica_id >= 0 else fetchable_end(log, request.isolation_level)
+        offset = want.fetch_offset
         if (
             upper > offset
             or not log_start <= offset <= log_end
-            or known_high_watermark < log.high_watermark
+            or want.high_watermark < log.high_watermark
         ):
-            hopeful[parked] = None
+            hopeful.append(parked)
+    return hopeful
+
+
+def _check_settled(partition: Partition, interest: Interest, wanted: Wanted) -> None:
+    """Asserts `SettledHasNoNews`."""
+    log, want = partition.log, wanted.want
+    subject = f"SettledHasNoNews: {partition} for {want}"
+    assert partition.error_of_request(want.topic_id, want.current_leader_epoch) is (
+        ErrorCode.NONE
+    ), subject
+    assert log.log_start_offset <= want.fetch_offset <= log.log_end_offset, subject
+    remote = wanted.remote
+    if remote is None:
+        # The last stable offset is the least of what a consumer may see.
+        assert log.last_stable_offset <= want.fetch_offset, subject
+        return
+    leadership = partition.leadership
+    assert leadership is not None and remote in leadership.remotes.values(), subject
+    assert want.fetch_offset == log.log_end_offset, subject
+    if remote.is_level_in(interest.last_fetch):
+        assert want.fetch_offset == remote.log_end_offset == remote.leader_end_at_fetch, subject

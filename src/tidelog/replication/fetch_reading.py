@@ -12,9 +12,10 @@ A follower's fetch is also its acknowledgement. For each partition, in this orde
 4. Note the follower's progress, propose it for the ISR if it may join; the high watermark follows
    at the end of the tick.
 5. Read.
-A fetch that waits is read again when it completes, but steps 2 to 4 happen once, on arrival.
+A fetch that waits is read again when it completes, but steps 2 to 4 happen once, on arrival. Only
+what is due is read (`interest`); steps 2 to 4 of everything else are in `remote_replica.LastFetch`.
 
-**Byte budget.** Partitions are served in the order of the request. The first one that has anything
+**Byte budget.** Partitions are served in the order of their places. The first one that has anything
 gives at least one whole batch, whatever the limits are, or a reader could never pass a large batch.
 
 **Reads from followers.** A leader may send a consumer to a follower in its rack (`read_replica`);
@@ -38,9 +39,9 @@ from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from tidelog.replication.interest import DelayedFetch, Wanted
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import DelayedFetch
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.replication.shared import Env
@@ -48,7 +49,7 @@ from tidelog.wire.fetch import READ_COMMITTED, AbortedTransaction, FetchedPartit
 
 
 class Reading:
-    """One pass over the partitions of a request, made as it is constructed. What it shows of
+    """One pass over the partitions that are due, made as it is constructed. What it shows of
     followers is noted only when the request arrives, not when it is read again."""
 
     __slots__ = (
@@ -56,13 +57,13 @@ class Reading:
         "_committed_only",
         "_enough_bytes",
         "_env",
+        "_interest",
         "_left_bytes",
         "_on_arrival",
         "_parked",
         "_request",
         "_selector",
         "_stale",
-        "answers",
         "at_once",
         "expandable",
         "now",
@@ -82,6 +83,7 @@ class Reading:
         self._env = env
         self._selector = selector
         self._parked = parked
+        self._interest = parked.interest
         self._request = request
         self._by_follower = request.replica_id >= 0
         # The follower is another process than the one that is registered.
@@ -96,8 +98,6 @@ class Reading:
         self._left_bytes = max(0, min(request.max_bytes, env.config.fetch_max_bytes))
         # No reader may wait for more than an answer can hold.
         self._enough_bytes = min(request.min_bytes, self._left_bytes)
-        # In the order of the request.
-        self.answers: list[FetchedPartition] = []
         # (partition, follower) that may join the ISR.
         self.expandable: list[tuple[Partition, int]] = []
         # An error or a divergence: the sender must be answered now.
@@ -105,37 +105,83 @@ class Reading:
         # Record bytes found so far, and those of them that count towards the leaders' quota.
         self.records_bytes = 0
         self.throttled_bytes = 0
-        self._read_all(parked.answers)
+        if on_arrival:
+            self._interest.begin_fetch(self._terms(), now)
+        self._read_due()
 
-    def _read_all(self, known: list[FetchedPartition] | None) -> None:
-        answers, hosted = self.answers, self._env.hosted
-        by_key, changed = hosted.by_key, self._parked.changed
-        for index, want in enumerate(self._request.partitions):
-            if known is not None and (want.topic, want.partition) not in changed:
-                answers.append(known[index])
-                continue
-            partition = by_key.get((want.topic, want.partition))
-            if partition is None:
-                code = hosted.error_of_missing(want.topic, want.partition)
-                answers.append(self._refuse(want, code))
-                continue
-            try:
-                answers.append(self.read(partition, want))
-            except (StorageError, LogDamaged) as error:
-                self._env.changed.failed.append((partition, error))
-                answers.append(self._refuse(want, ErrorCode.KAFKA_STORAGE_ERROR))
-            except ProtocolError as error:
-                answers.append(self._refuse(want, error.code))
+    def _terms(self) -> tuple[object, ...]:
+        """What decides, beside the partitions and the replicas, what is found."""
+        request, parked = self._request, self._parked
+        by_rack = self._selector.by_rack and not self._by_follower
+        return (
+            request.replica_id,
+            request.replica_epoch,
+            request.isolation_level,
+            parked.followers_may_serve,
+            self._stale,
+            # Where a consumer is sent also depends on the brokers.
+            (request.rack_id, parked.listener, self._env.brokers.version) if by_rack else None,
+        )
+
+    def _read_due(self) -> None:
+        interest, answers = self._interest, self._parked.answers
+        for wanted in interest.in_order(interest.due):
+            answers[wanted] = self._read_wanted(wanted)
+
+    def _read_wanted(self, wanted: Wanted) -> FetchedPartition:
+        hosted = self._env.hosted
+        want = wanted.want
+        if not want.topic:
+            topic = hosted.image.topics_by_id.get(want.topic_id)
+            if topic is None:
+                return self._refuse(want, ErrorCode.UNKNOWN_TOPIC_ID)
+            want = wanted.want = want._replace(topic=topic.name)
+        partition = hosted.by_key.get((want.topic, want.partition))
+        if partition is None:
+            return self._refuse(want, self._error_of_missing(want))
+        try:
+            answer = self.read(partition, want)
+        except (StorageError, LogDamaged) as error:
+            self._env.changed.failed.append((partition, error))
+            return self._refuse(want, ErrorCode.KAFKA_STORAGE_ERROR)
+        except ProtocolError as error:
+            return self._refuse(want, error.code)
+        if answer.error_code is ErrorCode.NONE and answer.diverging_epoch is None:
+            self._interest.watch(wanted, partition.readers)
+            if not answer.records_bytes and answer.preferred_read_replica == READ_HERE:
+                self._settle(partition, wanted)
+        return answer
+
+    def _error_of_missing(self, want: FetchPartition) -> ErrorCode:
+        hosted = self._env.hosted
+        if self._interest.by_id and want.topic_id not in hosted.image.topics_by_id:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        return hosted.error_of_missing(want.topic, want.partition)
+
+    def _settle(self, partition: Partition, wanted: Wanted) -> None:
+        """Nothing was found: unless that may change by itself, or was not for want of records, it
+        is read again when the replica has changed."""
+        log, want = partition.log, wanted.want
+        if not self._by_follower:
+            if want.fetch_offset >= fetchable_end(log, self._request.isolation_level):
+                self._interest.settle(wanted, None)
+            return
+        leadership, replica_id = partition.leadership, self._request.replica_id
+        assert leadership is not None, f"{partition} serves a follower without leading"
+        if (
+            # What a fetch shows of a follower is noted on arrival.
+            self._on_arrival
+            and want.fetch_offset >= log.log_end_offset
+            and not self._lacks_high_watermark(log, want)
+            # A follower that may join the ISR is proposed when it is read.
+            and replica_id in leadership.maximal_isr
+        ):
+            self._interest.settle(wanted, leadership.remotes[replica_id])
 
     @property
     def has_enough(self) -> bool:
         """Whether the records found are worth an answer."""
         return self.records_bytes >= self._enough_bytes
-
-    def remember(self) -> None:
-        """The fetch goes on waiting: what was found need not be looked for again."""
-        self._parked.answers = None if self.records_bytes else self.answers
-        self._parked.changed.clear()
 
     def _refuse(
         self,
@@ -156,7 +202,7 @@ class Reading:
 
     def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
         """The answer of one partition. Raises `ProtocolError` and `StorageError`."""
-        _, topic_id, _, epoch, fetch_offset, last_epoch, _, _, known_high_watermark = want
+        _, topic_id, _, epoch, fetch_offset, last_epoch, *_ = want
         if (
             epoch != partition.leader_epoch
             or topic_id != partition.topic_id
@@ -191,7 +237,7 @@ class Reading:
             return self._refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
         if leadership is None or remote is None:
             return self._answer_consumer(partition, want)
-        if known_high_watermark < fetch_offset and known_high_watermark < log.high_watermark:
+        if self._lacks_high_watermark(log, want):
             self.at_once = True
         if self._on_arrival:
             # The leader's end is sampled before the read: see `leader`.
@@ -199,6 +245,10 @@ class Reading:
         if log.config.leader_replication_throttled_replicas:
             return self._answer_throttled(partition, leadership, want)
         return self._answer(log, want, log_end)
+
+    def _lacks_high_watermark(self, log: Log, want: FetchPartition) -> bool:
+        """Whether a follower asks for a newer high watermark, which its log reaches."""
+        return want.high_watermark < want.fetch_offset and want.high_watermark < log.high_watermark
 
     def _answer_throttled(
         self, partition: Partition, leadership: LeaderState, want: FetchPartition
@@ -258,6 +308,9 @@ class Reading:
         )
         if moved:
             self._env.changed.progressed[partition] = None
+            if self._selector.by_rack:
+                # Consumers may be sent there now.
+                self._env.changed.mark_readable(partition)
         replica_id = request.replica_id
         if replica_id not in leadership.maximal_isr and leadership.may_expand(replica_id):
             self.expandable.append((partition, replica_id))

@@ -42,9 +42,10 @@ from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPart
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.events.in_sync import IsrUpdated, IsrUpdateReason
 from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan
+from tidelog.replication.interest import Readers
 from tidelog.replication.isr import Committed
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.purgatory import AckQueue, Deletions, Waiters
+from tidelog.replication.purgatory import AckQueue, Deletions
 from tidelog.wire.fetch import LeaderHint
 
 
@@ -74,7 +75,6 @@ class Partition:
         "_flush_in_flight",
         "acks",
         "deletions",
-        "fetch_waiters",
         "image",
         "last_consumer_read",
         "leader_epoch",
@@ -83,6 +83,7 @@ class Partition:
         "log",
         "offline",
         "partition_epoch",
+        "readers",
         "replicas",
         "topic_id",
         "topic_partition",
@@ -111,9 +112,9 @@ class Partition:
         self.acks = AckQueue()
         # DeleteRecords that wait for the followers; empty on a follower.
         self.deletions: Deletions = {}
-        # Parked fetches that ask for this partition.
-        self.fetch_waiters: Waiters = {}
-        # When a consumer last read here while this replica followed.
+        # Those who have to learn of changes: see `interest`.
+        self.readers: Readers = {}
+        # When a consumer last read here while this replica followed, as of the last change.
         self.last_consumer_read = LONG_AGO
         # A flush was asked for and is not answered.
         self._flush_in_flight = False

@@ -112,7 +112,7 @@ class ProducePath:
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return _failure(part, ErrorCode.KAFKA_STORAGE_ERROR), NO_OFFSET
-        self._env.changed.appended[partition] = None
+        self._env.changed.mark_appended(partition)
         result = ProducedPartition(
             part.topic,
             part.topic_id,

@@ -10,9 +10,7 @@ wake a parked fetch once.
   forward, so completing is taking from the left of a queue: the cost is that of what completes,
   never of what waits (`AckOrder`). A retry of a batch that still waits needs an earlier offset
   than the queue's end and is put where it belongs; that is rare.
-- **Fetches** are registered with every partition they ask for, in insertion-ordered dictionaries,
-  so that runs repeat. The registers are the partitions' (`Partition.fetch_waiters`).
-
+- **Fetches** stand in the registers of their partitions (`interest`).
 - **Deletions** are rare and stand in a plain register of their partition (`Partition.deletions`).
 
 Deadlines live in one heap. Answered requests stay in it until they surface, or until they are
@@ -31,8 +29,9 @@ from typing import Generic, TypeVar
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PURGATORY_PURGE_REQUESTS
+from tidelog.replication.interest import DelayedFetch
 from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, Reply, ReplyTo
-from tidelog.wire.fetch import FetchedPartition, FetchRequest, LeaderHint
+from tidelog.wire.fetch import LeaderHint
 from tidelog.wire.produce import ProducedPartition, ProduceResponse
 
 Result = TypeVar("Result")
@@ -128,72 +127,6 @@ class DelayedDelete(_DelayedWrite[DeletedRecords, "Deletions"]):
 Deletions = dict[tuple[DelayedDelete, int], int]
 """Deletions (request, index in it) that wait for one partition, with the low watermark they need.
 """
-
-
-class DelayedFetch:
-    """A Fetch that found less than its `min_bytes`."""
-
-    __slots__ = (
-        "answers",
-        "changed",
-        "deadline",
-        "done",
-        "followers_may_serve",
-        "in_heap",
-        "listener",
-        "registers",
-        "reply_to",
-        "request",
-    )
-
-    def __init__(
-        self,
-        reply_to: ReplyTo,
-        request: FetchRequest,
-        *,
-        now: Instant,
-        followers_may_serve: bool,
-        listener: str = "",
-    ) -> None:
-        # Whose answer it is.
-        self.reply_to = reply_to
-        # Read again when it completes, without touching what the leader knows of the follower.
-        self.request = request
-        # Whether a consumer may be served by a follower.
-        self.followers_may_serve = followers_may_serve
-        # The listener that a consumer came in by.
-        self.listener = listener
-        # When it is answered at the latest, with whatever there is.
-        self.deadline = Instant(now + request.max_wait_ms)
-        # What was found last, in request order, where no partition had records; `None` otherwise.
-        self.answers: list[FetchedPartition] | None = None
-        # (topic, partition) of what has changed since: its answer is out of date.
-        self.changed: set[tuple[str, int]] = set()
-        # The partitions' registers it stands in.
-        self.registers: list[Waiters] = []
-        # It has been answered; nothing may answer it again.
-        self.done = False
-        # `Deadlines` watches over it.
-        self.in_heap = False
-
-    def register(self, waiters: "Waiters", fetch_offset: int, known_high_watermark: int) -> None:
-        """Asks to be looked at when a partition moves."""
-        waiters[self] = (fetch_offset, known_high_watermark)
-        self.registers.append(waiters)
-
-    def complete(self) -> None:
-        """Marks it as answered and leaves all registers."""
-        assert not self.done, f"OneReply: {self.reply_to} is answered already"
-        self.done = True
-        self.answers = None
-        for waiters in self.registers:
-            waiters.pop(self, None)
-        self.registers.clear()
-
-
-Waiters = dict[DelayedFetch, tuple[int, int]]
-"""Parked fetches by what they wait for: the offset they ask for, and the high watermark beyond
-which a follower wants an answer."""
 
 
 class AckQueue:

@@ -11,8 +11,8 @@ them here. `Replicas` composes the parts that do the work and owns none of their
 stalls |
 | `fetchers`, `fetcher`, `fetch_state`, `fetch_answers`, `leader_bounds`, `follower` | fetching, \
 divergence, truncation |
-| `produce_path`, `fetch_path`, `fetch_reading`, `delete_path`, `purgatory` | requests and their \
-waiting |
+| `produce_path`, `fetch_path`, `fetch_reading`, `interest`, `delete_path`, `purgatory` | requests \
+and their waiting |
 | `offset_queries` | questions about offsets |
 | `quarantine` | damaged logs: out of service, reported, repaired |
 | `throttle` | how fast replicas that catch up may be fed |
@@ -51,6 +51,7 @@ from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.durability import Durability
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
+from tidelog.replication.interest import DelayedFetch, Interest, interest_of
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.isr_checks import IsrChecks
 from tidelog.replication.isr_updates import IsrUpdates
@@ -60,7 +61,6 @@ from tidelog.replication.metadata_changes import MetadataChanges
 from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
-from tidelog.replication.purgatory import DelayedFetch
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env, Recurring
@@ -186,18 +186,29 @@ class Replicas:
         reply_to: messages.ReplyTo,
         now: Instant,
         *,
+        interest: Interest | None = None,
         followers_may_serve: bool = True,
         listener: str = "",
     ) -> None:
         """Reads, as a replica when `request.replica_id >= 0`, else as a consumer.
 
+        The partitions are those of the session's `interest`, which has taken in the request's;
+        without a session those of the request. The answer lists what was read; the broker leaves
+        out what has not changed, and sets the session's id.
+
         `followers_may_serve` is false for consumers below version 11; others may be sent to a
-        follower that is reached on the same `listener`. The broker has turned sessions into full
-        partition lists; it patches session id and epoch itself.
+        follower that is reached on the same `listener`.
         """
         self._stir()
+        if interest is None:
+            interest = interest_of(request.partitions, by_id=False, standing=False)
         parked = DelayedFetch(
-            reply_to, request, now=now, followers_may_serve=followers_may_serve, listener=listener
+            reply_to,
+            request,
+            interest,
+            now=now,
+            followers_may_serve=followers_may_serve,
+            listener=listener,
         )
         self._fetch.fetch(parked, now)
 
@@ -311,13 +322,15 @@ class Replicas:
         for partition in changed:
             leadership = partition.leadership
             if leadership is not None:
-                if leadership.maybe_advance_high_watermark(now) and measures.enabled:
-                    measures.on_advance(partition, leadership, now)
+                if leadership.maybe_advance_high_watermark(now):
+                    self._env.changed.mark_readable(partition)
+                    if measures.enabled:
+                        measures.on_advance(partition, leadership, now)
                 if partition.acks:
                     self._produce.complete_acks(partition)
                 if partition.deletions:
                     self._delete.complete(partition)
-        self._fetch.end_tick(changed, now)
+        self._fetch.end_tick(now)
         self._produce.end_tick()
         self._durability.end_tick()
         self._isr_updates.maybe_send(now)

@@ -60,13 +60,15 @@ class Hosted:
 class ChangedPartitions:
     """What this tick's inputs have changed, in the order of the first change."""
 
-    __slots__ = ("_partitions", "_unflushed", "appended", "failed", "progressed")
+    __slots__ = ("_partitions", "_unflushed", "_unnoticed", "appended", "failed", "progressed")
 
     def __init__(self) -> None:
         # Whose log end, high watermark, ISR, role or config may have changed.
         self._partitions: dict[Partition, None] = {}
         # Those of them whose log may have grown or whose flush was answered.
         self._unflushed: dict[Partition, None] = {}
+        # What may give readers something else, and they do not know yet.
+        self._unnoticed: dict[Partition, None] = {}
         # Partitions that clients appended to, and led ones of which a follower's end or start
         # moved; `take` adds them in this order.
         self.appended: dict[Partition, None] = {}
@@ -77,8 +79,14 @@ class ChangedPartitions:
     def mark(self, partition: Partition, *, log_changed: bool = True) -> None:
         """Something about a partition may have changed."""
         self._partitions[partition] = None
+        self._unnoticed[partition] = None
         if log_changed:
             self._unflushed[partition] = None
+
+    def mark_appended(self, partition: Partition) -> None:
+        """A client has appended."""
+        self.appended[partition] = None
+        self._unnoticed[partition] = None
 
     def mark_uncommitted(self, partitions: Iterable[Partition]) -> None:
         """Those that this node leads and that wait for followers are to be looked at again."""
@@ -93,7 +101,9 @@ class ChangedPartitions:
 
     def forget(self, partition: Partition) -> None:
         """The replica is out of service."""
-        for register in (self._partitions, self._unflushed, self.appended, self.progressed):
+        for register in (
+            self._partitions, self._unflushed, self._unnoticed, self.appended, self.progressed
+        ):  # fmt: skip
             register.pop(partition, None)
 
     def take(self) -> dict[Partition, None]:
@@ -106,6 +116,21 @@ class ChangedPartitions:
         self.appended.clear()
         self.progressed.clear()
         return partitions
+
+    def mark_readable(self, partition: Partition) -> None:
+        """Readers may find something else there."""
+        self._unnoticed[partition] = None
+
+    def take_unnoticed(self) -> Iterable[Partition]:
+        """What may give readers something else since the last call."""
+        unnoticed = self._unnoticed
+        if unnoticed:
+            self._unnoticed = {}
+        return unnoticed
+
+    def is_unnoticed(self, partition: Partition) -> bool:
+        """Whether the next call of `take_unnoticed` names it."""
+        return partition in self._unnoticed
 
     def take_unflushed(self) -> dict[Partition, None]:
         """All that may need a flush since the last call, but for what `take` has not seen."""

@@ -7,6 +7,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import ZERO_TOPIC_ID, EpochEndOffset, TopicId
+from tidelog.replication.interest import Interest
 from tidelog.wire.fetch import (
     FetchedPartition,
     FetchPartition,
@@ -76,7 +77,12 @@ def resumed(
     """The partitions of an incremental fetch, in serving order."""
     found, everything = sessions.open(request(session.session_id, epoch, partitions), True, NOW)
     assert found is session
-    return [entry.partition for entry in everything]
+    return numbers(everything)
+
+
+def numbers(interest: Interest) -> list[int]:
+    """What is wanted, in serving order."""
+    return [each.want.partition for each in interest.in_order(interest.wanted.values())]
 
 
 def refusal(sessions: FetchSessions, asked: FetchRequest, by_id: bool = True) -> ErrorCode:
@@ -98,7 +104,7 @@ def listed(sessions: FetchSessions, session: FetchSession, *answers: FetchedPart
 def test_no_session_is_a_plain_fetch(sessions):
     session, everything = sessions.open(request(0, -1, (wanted(0),)), True, NOW)
     assert session is None
-    assert everything == [wanted(0)]
+    assert numbers(everything) == [0]
     plain = sessions.close(response(answer(0)), session, full=True)
     assert plain.session_id == 0
     assert len(sessions) == 0
@@ -117,7 +123,7 @@ def test_epoch_zero_with_an_id_replaces_the_session(sessions):
     old = created(sessions, 0)
     new, everything = sessions.open(request(old.session_id, 0, (wanted(5),)), True, NOW)
     assert new is not None
-    assert [entry.partition for entry in everything] == [5]
+    assert numbers(everything) == [5]
     assert len(sessions) == 1
     gone = request(old.session_id, 1)
     assert refusal(sessions, gone) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
@@ -127,7 +133,7 @@ def test_the_final_epoch_closes_the_session(sessions):
     session = created(sessions, 0)
     none, everything = sessions.open(request(session.session_id, -1, (wanted(0),)), True, NOW)
     assert none is None
-    assert everything == [wanted(0)]
+    assert numbers(everything) == [0]
     assert len(sessions) == 0
 
 
@@ -179,13 +185,14 @@ def test_names_and_ids_do_not_mix(sessions, by_id):
 def test_listed_partitions_are_added_or_updated_the_others_stay(sessions):
     session = created(sessions, 0, 1)
     assert resumed(sessions, session, 1, wanted(2), wanted(0, fetch_offset=7)) == [0, 1, 2]
-    assert [cached.wanted.fetch_offset for cached in session.partitions.values()] == [7, 0, 0]
+    offsets = [wanted.want.fetch_offset for wanted in session.interest.wanted.values()]
+    assert offsets == [7, 0, 0]
 
 
 def test_forgotten_partitions_leave(sessions):
     session = created(sessions, 0, 1, 2)
     _, left = sessions.open(request(session.session_id, 1, forgotten=(1, 9)), True, NOW)
-    assert [entry.partition for entry in left] == [0, 2]
+    assert numbers(left) == [0, 2]
 
 
 def test_sessions_by_name_distinguish_topics_by_name(sessions):
@@ -193,7 +200,7 @@ def test_sessions_by_name_distinguish_topics_by_name(sessions):
     named = wanted(0)._replace(topic_id=ZERO_TOPIC_ID)
     session, _ = sessions.open(request(partitions=(named, other)), False, NOW)
     _, everything = sessions.open(request(session.session_id, 1), False, NOW)
-    assert [entry.topic for entry in everything] == ["t", "u"]
+    assert [each.want.topic for each in everything.wanted.values()] == ["t", "u"]
 
 
 # What an answer may omit -------------------------------------------------------------------
@@ -281,7 +288,7 @@ def opens(sessions: FetchSessions, size: int, now: int = NOW, replica_id: int = 
         True,
         Instant(now),
     )
-    assert len(everything) == size
+    assert len(everything.wanted) == size
     return session is not None
 
 
@@ -348,7 +355,7 @@ def test_replacing_ones_own_session_evicts_no_other():
 
 def test_a_full_fetch_of_nothing_makes_no_session(sessions):
     session, everything = sessions.open(request(), True, NOW)
-    assert (session, everything) == (None, [])
+    assert (session, numbers(everything)) == (None, [])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -373,7 +380,7 @@ def test_a_client_that_trusts_its_session_sees_what_a_full_fetch_would_show(seed
         if not full:
             found, everything = sessions.open(request(session.session_id, round_number), True, NOW)
             assert found is session
-            assert {entry.partition for entry in everything} == set(state)
+            assert set(numbers(everything)) == set(state)
         answers = []
         for index, (high_watermark, start, code) in state.items():
             failed = code is not ErrorCode.NONE

@@ -119,14 +119,14 @@ def test_the_leader_always_knows_what_is_wanted() -> None:
             session.on_failure()
             continue
         try:
-            opened, partitions = leader.open(sent, True, NOW)
+            opened, interest = leader.open(sent, True, NOW)
         except ProtocolError as error:
             session.on_error(error.code)
             continue
         if prng.chance(1, 20):
             session.on_failure()
             continue
-        assert sorted(partitions) == sorted(wanted.values())
+        assert sorted(each.want for each in interest.wanted.values()) == sorted(wanted.values())
         answered += 1
         session.on_success(0 if opened is None else opened.session_id)
         session.check()

@@ -11,12 +11,10 @@ from tidelog.replication.purgatory import (
     AckQueue,
     Deadlines,
     DelayedDelete,
-    DelayedFetch,
     DelayedProduce,
     Deletions,
-    Waiters,
 )
-from tidelog.wire.fetch import FetchRequest, LeaderHint
+from tidelog.wire.fetch import LeaderHint
 from tidelog.wire.produce import ProducedPartition
 
 NOW = Instant(1000)
@@ -145,21 +143,6 @@ def test_an_answer_within_the_tick_never_reaches_the_deadlines() -> None:
     deadlines.check()
     with pytest.raises(AssertionError, match="OneReply"):
         deadlines.add(request)
-
-
-def test_a_completed_fetch_leaves_all_registers() -> None:
-    """And is never completed again."""
-    wanted = FetchRequest(-1, -1, 500, 1, 1 << 20, 0, 0, -1, [], [])
-    parked = DelayedFetch("f", wanted, now=NOW, followers_may_serve=True)
-    registers: list[Waiters] = [{}, {}]
-    for register in registers:
-        parked.register(register, 5, 7)
-    assert parked.deadline == NOW + 500
-    assert registers == [{parked: (5, 7)}, {parked: (5, 7)}]
-    parked.complete()
-    assert registers == [{}, {}]
-    with pytest.raises(AssertionError, match="OneReply"):
-        parked.complete()
 
 
 def test_a_deletion_leaves_every_register_when_it_is_done() -> None:

@@ -1,10 +1,7 @@
 """Fetch (1), versions 4-18: reads by consumers and followers, with incremental sessions.
 
-A session keeps the wanted partitions with name and id as they were resolved last. Each request
-looks again whether both still belong together, because a topic may be created or deleted between
-two requests. A partition whose topic is unknown answers UNKNOWN_TOPIC_ID (asked by id) or
-UNKNOWN_TOPIC_OR_PARTITION. `replication/` decides everything else. The Fetch of the controller
-listener is `k01_quorum_fetch.py`.
+`fetch_sessions` knows what a request asks for; `replication/` decides what of it is read, and what
+is answered. The Fetch of the controller listener is `k01_quorum_fetch.py`.
 
 On NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is
 one. Otherwise Kafka names -1, which no client can use: librdkafka counts it as a change and then
@@ -28,11 +25,12 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID
+from tidelog.model import NO_EPOCH
+from tidelog.replication.interest import Interest
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire import fetch as wire
 from tidelog.wire.api import ApiKey
-from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
+from tidelog.wire.fetch import FetchedPartition, FetchRequest, FetchResponse
 
 SENT_VERSION: Final = 18
 """What followers send."""
@@ -57,8 +55,6 @@ class FetchCall:
     session: FetchSession | None
     # Whether every partition must be listed: a full fetch.
     full: bool
-    # Partitions that the replicas were not asked for.
-    refused: list[FetchedPartition]
 
 
 def handle(
@@ -69,29 +65,20 @@ def handle(
     request = wire.parse_request(version, frame, offset)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
     try:
-        session, wanted = node.fetch_sessions.open(request, by_id, now)
+        session, interest = node.fetch_sessions.open(request, by_id, now)
     except ProtocolError as fault:
         _answer(context, FetchResponse(0, fault.code, 0, []))
         return
-    partitions: list[FetchPartition] = []
-    refused: list[FetchedPartition] = []
-    for partition in wanted:
-        found = _resolve(node, partition, by_id)
-        if found is None:
-            refused.append(_unknown(partition, by_id))
-        else:
-            partitions.append(found)
-            if session is not None and found is not partition:
-                session.note_resolved(found)
+    call = FetchCall(context, session, request.session_epoch <= 0)
     code = _objection(node, context, request)
     if code is not ErrorCode.NONE:
-        refused += [_refusal(partition, code) for partition in partitions]
-        partitions = []
-    call = FetchCall(context, session, request.session_epoch <= 0, refused)
+        on_reply(node, call, _refusal(interest, code))
+        return
     node.replicas.fetch(
-        _bounded(node, request, partitions, bool(refused)),
+        _bounded(node, request),
         call,
         now,
+        interest=interest,
         followers_may_serve=version >= FIRST_VERSION_FOR_FOLLOWER_READS,
         listener=context.listener,
     )
@@ -108,42 +95,25 @@ def _objection(node: Node, context: RequestContext, request: FetchRequest) -> Er
     return ErrorCode.NONE
 
 
-def _bounded(
-    node: Node, request: FetchRequest, partitions: list[FetchPartition], answer_now: bool
-) -> FetchRequest:
-    max_bytes = request.max_bytes
-    if request.replica_id < 0:
-        max_bytes = min(max_bytes, node.config.broker.fetch_max_bytes)
-    max_wait_ms = 0 if answer_now else request.max_wait_ms
-    return request._replace(partitions=partitions, max_bytes=max_bytes, max_wait_ms=max_wait_ms)
+def _bounded(node: Node, request: FetchRequest) -> FetchRequest:
+    if request.replica_id >= 0:
+        return request
+    max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes)
+    return request._replace(max_bytes=max_bytes)
 
 
-def _resolve(node: Node, partition: FetchPartition, by_id: bool) -> FetchPartition | None:
-    if by_id:
-        topic = node.image.topics_by_id.get(partition.topic_id)
-    else:
-        topic = node.image.topics_by_name.get(partition.topic)
-    if topic is None:
-        return None
-    if partition.topic == topic.name and partition.topic_id == topic.topic_id:
-        return partition
-    return partition._replace(topic=topic.name, topic_id=topic.topic_id)
-
-
-def _unknown(partition: FetchPartition, by_id: bool) -> FetchedPartition:
-    code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return _refusal(partition if by_id else partition._replace(topic_id=ZERO_TOPIC_ID), code)
-
-
-def _refusal(partition: FetchPartition, code: ErrorCode) -> FetchedPartition:
-    topic, topic_id, number = partition[:3]
-    return FetchedPartition(topic, topic_id, number, code, -1, -1, -1, [], 0)
+def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:
+    """The same code for all that is asked for; the next fetch finds all of it changed."""
+    interest.make_all_due()
+    answers = [
+        FetchedPartition(topic, topic_id, number, code, -1, -1, -1, [], 0)
+        for topic, topic_id, number, *_ in (each.want for each in interest.wanted.values())
+    ]
+    return FetchResponse(0, ErrorCode.NONE, 0, answers)
 
 
 def on_reply(node: Node, call: FetchCall, response: FetchResponse) -> None:
     """The replicas have answered."""
-    if call.refused:
-        response = response._replace(partitions=[*response.partitions, *call.refused])
     context = call.context
     version = context.header.api_version
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(

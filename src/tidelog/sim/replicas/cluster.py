@@ -163,6 +163,7 @@ class Cluster:
         for output in outputs:
             self._carry_out(broker, output)
         broker.replicas.check()
+        broker.sessions.check()
         for observe in self.observers:
             observe(broker)
         return bool(outputs) or flushed

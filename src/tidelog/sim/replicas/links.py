@@ -89,11 +89,11 @@ class Links:
 
     def _fetch_as_follower(self, leader: Broker, call: Call, request: FetchRequest) -> None:
         try:
-            call.session, wanted = leader.sessions.open(request, True, self._timeline.now)
+            call.session, interest = leader.sessions.open(request, True, self._timeline.now)
         except ProtocolError as error:
             self.answer_follower(leader, call, FetchResponse(0, error.code, 0, []))
             return
-        leader.replicas.fetch(request._replace(partitions=wanted), call, self._timeline.now)
+        leader.replicas.fetch(request, call, self._timeline.now, interest=interest)
 
     def answer_follower(self, leader: Broker, call: Call, response: FetchResponse) -> None:
         """Sends the answer to a fetch, without the partitions that have no news."""

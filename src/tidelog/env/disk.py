@@ -66,14 +66,18 @@ class Disk(Protocol):
     def open(self, path: str, *, create: bool = False) -> File:
         """Opens a file; without `create` a missing one is a `StorageError`."""
 
+    def new_file(self, path: str) -> File:
+        """A file that its first append makes; a `StorageError` then if there is one by that name.
+        Until then nothing of it is in the directory, and it takes nothing from the system."""
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
 
     def list_dir(self, path: str = "") -> list[str]:
         """The sorted names directly inside a directory."""
 
-    def make_dir(self, path: str) -> None:
-        """Makes a directory and its parents; an existing one is fine."""
+    def make_dir(self, path: str) -> bool:
+        """Makes a directory and its parents; an existing one is fine. Returns whether it is new."""
 
     def read_file(self, path: str) -> bytes | None:
         """The whole content, or `None` when there is no such file."""
@@ -87,6 +91,10 @@ class Disk(Protocol):
 
     def delete(self, path: str) -> None:
         """Deletes a file, or a directory with all that is in it; a missing one is fine."""
+
+    def delete_some(self, path: str, limit: int) -> int:
+        """Deletes a directory with at most `limit` files, or so many files of a larger one; returns
+        how many. It is gone when they are fewer than the limit; none is gone already."""
 
     def sync(self, file: File) -> None:
         """Makes everything appended to `file` so far durable, its directory entry included.

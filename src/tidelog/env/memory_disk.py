@@ -49,9 +49,12 @@ class MemoryFile:
 
     __slots__ = ("_content", "_directory", "_disk", "closed", "path")
 
-    def __init__(self, disk: "MemoryDisk", path: str, parent: Directory, content: Content) -> None:
+    def __init__(
+        self, disk: "MemoryDisk", path: str, parent: Directory | None, content: Content
+    ) -> None:
         self._disk = disk
         self.path = path
+        # Where the file is; `None` until its first append makes it.
         self._directory = parent
         self._content = content
         # True after `close`, and after a crash of the disk.
@@ -64,6 +67,8 @@ class MemoryFile:
     def append(self, chunks: Sequence[Buffer]) -> int:
         """Writes all chunks or nothing."""
         self._check_open()
+        if self._directory is None:
+            self._directory = self._disk.make_file(self.path, self._content)
         data = self._content.data
         position = len(data)
         size_bytes = sum(len(chunk) for chunk in chunks)
@@ -99,7 +104,7 @@ class MemoryFile:
 
     def sync_content(self) -> None:
         """Makes content and path durable; a closed file has nothing left to protect."""
-        if not self.closed:
+        if not self.closed and self._directory is not None:
             self._disk.begin(Operation.SYNC, self.path)
             self._content.sync()
             self._directory.sync_path()
@@ -132,14 +137,18 @@ class MemoryDisk:
             if not create:
                 self.begin(Operation.LOOK, path)
                 raise StorageError(path, "no such file")
-            self.begin(Operation.CREATE, path)
             node = Content()
-            self._parent(path).change((_name(path), node))
+            self.make_file(path, node)
         else:
             self.begin(Operation.LOOK, path)
         if isinstance(node, Directory):
             raise StorageError(path, "is a directory")
-        file = MemoryFile(self, path, self._parent(path), node)
+        return self._add_handle(MemoryFile(self, path, self._parent(path), node))
+
+    def new_file(self, path: str) -> MemoryFile:
+        return self._add_handle(MemoryFile(self, path, None, Content()))
+
+    def _add_handle(self, file: MemoryFile) -> MemoryFile:
         self._handles.append(file)
         if len(self._handles) > self._most_handles:
             self._handles = [handle for handle in self._handles if not handle.closed]
@@ -157,15 +166,18 @@ class MemoryDisk:
             raise StorageError(path, "no such directory")
         return sorted(node.entries)
 
-    def make_dir(self, path: str) -> None:
+    def make_dir(self, path: str) -> bool:
+        is_new = False
         parts = path.split("/")
         for count in range(1, len(parts) + 1):
             below = "/".join(parts[:count])
             found = self._find(below)
             self.begin(Operation.LOOK if found else Operation.MAKE_DIR, below)
+            is_new = found is None
             if found is None:
                 parent = self._parent(below)
                 parent.change((_name(below), Directory(parent)))
+        return is_new
 
     def read_file(self, path: str) -> bytes | None:
         self.begin(Operation.READ, path)
@@ -207,6 +219,21 @@ class MemoryDisk:
             parent.sync()
         else:
             self._empty(node)
+
+    def delete_some(self, path: str, limit: int) -> int:
+        node = self._find(path)
+        self.begin(Operation.DELETE if isinstance(node, Directory) else Operation.LOOK, path)
+        if not isinstance(node, Directory):
+            return 0
+        names = sorted(node.entries)[:limit]
+        for name in names:
+            content = node.entries[name]
+            assert isinstance(content, Content), f"`{path}/{name}` is a directory"
+            node.change((name, None))
+            self.refund(len(content.data))
+        if len(names) < limit:
+            self._parent(path).change((_name(path), None))
+        return len(names)
 
     def _empty(self, directory: Directory) -> None:
         for name, node in list(directory.entries.items()):
@@ -253,6 +280,15 @@ class MemoryDisk:
         return {path: content.durable_image for path, content in files}
 
     # For the files, and for disks built on this one ---------------------------------------------
+
+    def make_file(self, path: str, content: Content) -> Directory:
+        """Enters a new file in its directory, which is returned."""
+        self.begin(Operation.CREATE, path)
+        if self._find(path) is not None:
+            raise StorageError(path, "already there")
+        parent = self._parent(path)
+        parent.change((_name(path), content))
+        return parent
 
     def begin(self, operation: Operation, path: str) -> None:
         """Called before anything is done; raises `StorageError` while the disk fails."""

@@ -91,7 +91,7 @@ def _append_stamped(
     last_offset = base_offset + header.last_offset_delta
     span = BatchSpan(base_offset, last_offset, max_timestamp, len(data))
     _write(state, data, (span,), wall_ms)
-    if leader_epoch != latest_epoch:
+    if leader_epoch != state.epochs.saved_epoch:
         state.epochs.assign(leader_epoch, base_offset)
     _take_in(state, header, span, data, marker)
     return AppendResult(base_offset, last_offset, append_time_ms, False, len(data))
@@ -132,7 +132,7 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
     _write(state, data, spans, -1)
     pos = 0
     for header, span in zip(headers, spans, strict=True):
-        if header.leader_epoch >= 0 and header.leader_epoch != state.epochs.latest_epoch:
+        if header.leader_epoch >= 0 and header.leader_epoch != state.epochs.saved_epoch:
             state.epochs.assign(header.leader_epoch, header.base_offset)
         batch = bytes(data[pos : pos + span.size_bytes])
         marker = read_marker_or_none(batch, header) if header.producer_id >= 0 else None

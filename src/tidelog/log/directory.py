@@ -43,7 +43,7 @@ from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
-from tidelog.log.loading import open_log, read_topic_id
+from tidelog.log.loading import make_log, open_log, read_topic_id
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamedDirectories, RenamesForgotten
 from tidelog.log.repair import Damage
@@ -168,11 +168,9 @@ class LogDirectory:
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        self._env.disk.make_dir(str(topic_partition))
-        log = open_log(self._env, topic_partition, config, Checkpoints())
+        log = make_log(self._env, topic_partition, topic_id, config)
         if self._cut_count >= 0:
             log.ledger.begin_after(self._cut_count)
-        log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         return log
 

@@ -10,9 +10,11 @@ for its own epoch. Appends feed the cache from batch headers, recovery rebuilds 
 
 Invariants
 - Both columns strictly increase.
-- Every change is written to `leader-epoch-checkpoint` by a `Replace` effect. Effects of one disk
-  keep their order, so the file lags behind but never mixes states; entries beyond the log's end
-  or below its start that a crash leaves behind are trimmed when the log is opened.
+- `leader-epoch-checkpoint` is written by `Replace` effects. Effects of one disk keep their order,
+  so the file lags behind but never mixes states.
+- The file and the entries differ only in what starts at the log end or above it: a start drops
+  that anyway, in Kafka too. So a leadership without records writes no file, and an election of a
+  thousand idle partitions costs no fsync. The first append writes it.
 
 Source: KIP-101, KIP-279; Kafka's `LeaderEpochFileCache`.
 """
@@ -29,19 +31,23 @@ from tidelog.model import NO_EPOCH, UNDEFINED_EPOCH_END, EpochEndOffset
 class LeaderEpochCache:
     """Ordered (epoch, start offset) entries of one log."""
 
-    __slots__ = ("_effects", "_epochs", "_path", "_starts")
+    __slots__ = ("_effects", "_epochs", "_path", "_starts", "saved_epoch")
 
     def __init__(
-        self, path: str, effects: EffectQueue, entries: Iterable[tuple[int, int]] = ()
+        self, path: str, effects: EffectQueue | None, entries: Iterable[tuple[int, int]] = ()
     ) -> None:
         # Where the checkpoint file goes.
         self._path = path
+        # `None` while the log is loaded: see `end_loading`.
         self._effects = effects
         pairs = list(entries)
         # Epochs, strictly increasing.
         self._epochs: list[int] = [epoch for epoch, _ in pairs]
         # Start offset of each epoch, inclusive, strictly increasing.
         self._starts: list[int] = [start for _, start in pairs]
+        # The newest epoch when the file has all entries, else -1. A batch of any other epoch has to
+        # be noted before the next one: see `assign`.
+        self.saved_epoch = self.latest_epoch
 
     @property
     def latest_epoch(self) -> int:
@@ -54,8 +60,16 @@ class LeaderEpochCache:
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """Notes that `leader_epoch` starts at `start_offset`; returns whether anything changed.
-        Entries that contradict it (a later epoch, or the same or a later start) are dropped."""
+        """Notes that a batch at `start_offset` is of `leader_epoch`; returns whether anything
+        changed. To be called unless that is the `saved_epoch`. Entries that contradict it (a later
+        epoch, or the same or a later start) are dropped."""
+        changed = self.begin(leader_epoch, start_offset)
+        if leader_epoch != self.saved_epoch:
+            self._write()
+        return changed
+
+    def begin(self, leader_epoch: int, start_offset: int) -> bool:
+        """As `assign`, before there is a batch: a leadership begins at the log end."""
         assert leader_epoch >= 0, f"epoch {leader_epoch} at {start_offset}"
         assert start_offset >= 0, f"epoch {leader_epoch} at {start_offset}"
         epochs, starts = self._epochs, self._starts
@@ -66,7 +80,7 @@ class LeaderEpochCache:
         if not epochs or epochs[-1] != leader_epoch:
             epochs.append(leader_epoch)
             starts.append(start_offset)
-        self._write()
+        self.saved_epoch = NO_EPOCH
         return True
 
     def end_offset_for(self, leader_epoch: int, log_end_offset: int) -> EpochEndOffset:
@@ -88,12 +102,13 @@ class LeaderEpochCache:
         return self._epochs[index - 1] if index else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drops entries that start at or above `end_offset`; returns whether there were any."""
+        """Drops entries that start at or above `end_offset`, the log's end; returns whether there
+        were any."""
         keep = bisect_left(self._starts, end_offset)
         if keep == len(self._starts):
             return False
         del self._epochs[keep:], self._starts[keep:]
-        self._write()
+        self.saved_epoch = NO_EPOCH
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
@@ -120,5 +135,19 @@ class LeaderEpochCache:
             ascends = all(one < next_one for one, next_one in pairwise(column))
             assert ascends, f"epoch cache {self.entries}"
 
+    def end_loading(
+        self, effects: EffectQueue, saved: list[tuple[int, int]] | None, log_end_offset: int
+    ) -> None:
+        """From now on changes are written; what loading has changed is written at once, unless the
+        next start would do the same with the file. It has `saved`; `None` for a bad one."""
+        self._effects = effects
+        entries = self.entries
+        if saved is None or entries != [each for each in saved if each[1] < log_end_offset]:
+            self._write()
+        else:
+            self.saved_epoch = self.latest_epoch if entries == saved else NO_EPOCH
+
     def _write(self) -> None:
-        self._effects.emit(Replace(self._path, encode_epochs(self.entries)))
+        self.saved_epoch = self.latest_epoch
+        if self._effects is not None:
+            self._effects.emit(Replace(self._path, encode_epochs(self.entries)))

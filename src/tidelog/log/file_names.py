@@ -15,6 +15,8 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 CORRUPT_SUFFIX: Final = ".corrupt"
 """Follows the name of a file that was set aside."""
+TEMPORARY_SUFFIX: Final = ".tmp"
+"""Follows the name of a file that is not complete yet."""
 
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _NAME_DIGITS: Final = 20

@@ -52,6 +52,10 @@ class FlushLedger:
         """Hands in files that are complete; they are closed once they are durable."""
         self._written += files
 
+    def is_due(self, segments: Iterable[Segment]) -> bool:
+        """Whether a request would cover anything."""
+        return bool(self._written) or any(segment.dirty for segment in segments)
+
     def request(self, segments: Iterable[Segment], upto: int, topic_id: TopicId) -> None:
         """Emits a group for everything not yet covered; none when there is nothing."""
         files = list(self._written)

@@ -9,6 +9,10 @@ starts at the log end. Logs without records are not synced: a node may have thou
 fsync would take minutes. Their next flush covers `partition.metadata`, and a truncation that a
 crash may have left half durable.
 
+A log that never had a record has no segment's files. Most logs of a large node are like that, so
+opening one takes a listing of the directory and a read of its topic id. A new one (`make_log`)
+takes a directory and the topic id.
+
 Invariants
 - The log start is at least the first segment's base; a log that ends below its checkpointed start
   is emptied and begins there.
@@ -24,7 +28,6 @@ from dataclasses import dataclass, field
 
 from tidelog import model
 from tidelog.config import LogConfig
-from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
 from tidelog.log import checkpoint
 from tidelog.log.epoch_cache import LeaderEpochCache
@@ -44,6 +47,18 @@ from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import TopicId, TopicPartition
 
 
+def make_log(
+    env: LogEnv, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig
+) -> Log:
+    """Makes the log of a partition, not durable: it has nothing to lose in a crash, and its first
+    flush covers the directory. Opens what a failed attempt has left."""
+    is_new = env.disk.make_dir(str(topic_partition))
+    names: list[str] | None = [] if is_new else None
+    log = open_log(env, topic_partition, config, Checkpoints(), names=names)
+    log.assign_topic_id(topic_id, is_new=is_new)
+    return log
+
+
 def open_log(
     env: LogEnv,
     topic_partition: TopicPartition,
@@ -51,16 +66,16 @@ def open_log(
     checkpoints: Checkpoints,
     clean: bool = True,
     wall_ms: int = -1,
+    names: list[str] | None = None,
 ) -> Log:
-    """Opens the log of a partition, whose directory exists; an empty one is an empty log.
-
-    An empty directory is not made durable: a new log has nothing to lose in a crash, and its first
-    flush covers the directory. Five hundred new logs would cost seconds of fsync.
-
-    Raises `LogDamaged`, with all files as they were, when records are missing that were durable.
-    """
+    """Opens the log of a partition, whose directory exists; an empty one is an empty log. Raises
+    `LogDamaged`, with all files as they were, when records are missing that were durable. `names`
+    are the directory's files, for a caller who knows them."""
     path = str(topic_partition)
-    topic_id = read_topic_id(env, topic_partition)
+    if names is None:
+        names = finish_swaps(env, path)
+    has_id = checkpoint.PARTITION_METADATA_FILE in names
+    topic_id = read_topic_id(env, topic_partition) if has_id else model.ZERO_TOPIC_ID
     # The id is written before the first record and flushed with it. So a log that has records and
     # no id after a power cut has no acknowledged record. It may be of a topic that was deleted and
     # created again meanwhile, and its records must not become records of the new topic.
@@ -68,16 +83,17 @@ def open_log(
     was_durable = clean or not checkpoints.complete or checkpoints.recovery_point > 0
     is_metadata = topic_partition == model.METADATA_PARTITION
     unidentified = not was_durable and topic_id == model.ZERO_TOPIC_ID and not is_metadata
-    loader = _Loader(env, path, config, checkpoints, clean, wall_ms, unidentified)
+    loader = _Loader(env, path, config, checkpoints, names, clean, wall_ms, unidentified)
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
     may_have_gaps = checkpoints.compacted or topic_partition.topic in model.INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
-    if is_metadata and topic_id != model.METADATA_TOPIC_ID and env.disk.list_dir(path):
+    if is_metadata and topic_id != model.METADATA_TOPIC_ID and names:
         # It is the same in every cluster.
         identity = checkpoint.encode_partition_metadata(model.METADATA_TOPIC_ID)
         env.disk.replace(f"{path}/{checkpoint.PARTITION_METADATA_FILE}", identity)
         topic_id = model.METADATA_TOPIC_ID
+        loader.names.append(checkpoint.PARTITION_METADATA_FILE)
     try:
         return loader.load(topic_partition, topic_id)
     except LogDamaged:
@@ -108,9 +124,11 @@ class _Loader:
     path: str
     config: LogConfig
     checkpoints: Checkpoints
-    clean: bool
-    wall_ms: int
-    unidentified: bool
+    names: list[str]
+    """The files of the directory; none for a new one."""
+    clean: bool = True
+    wall_ms: int = -1
+    unidentified: bool = False
     """Whether the topic of the records is not known: then they are dropped."""
     contiguous: bool = True
     """Whether a hole between two batches is damage."""
@@ -120,10 +138,10 @@ class _Loader:
     """Ascending by base offset."""
 
     def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Log:
-        names = finish_swaps(self.env, self.path)
-        snapshots = self._open_segments(names)
-        names = self._drop_deleted(names)
-        epochs = self._read_epochs(names)
+        snapshots = self._open_segments()
+        names = self._drop_deleted()
+        saved_epochs = self._read_epochs()
+        epochs = self._cache_epochs(saved_epochs or [], names)
         recovery = Recovery(
             self.env.trace,
             topic_partition,
@@ -133,7 +151,8 @@ class _Loader:
             self.segments,
             epochs,
         )
-        log_end_offset = self._restart_if_due(recovery, snapshots, recovery.recover())
+        log_end_offset = recovery.recover() if offsets_in(names) else self.segments[0].base_offset
+        log_end_offset = self._restart_if_due(recovery, snapshots, log_end_offset)
         first_base = self.segments[0].base_offset
         log_start_offset = max(self.checkpoints.log_start_offset, first_base)
         self._check_epochs(recovery, log_start_offset, log_end_offset)
@@ -142,23 +161,17 @@ class _Loader:
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(names, snapshots)
         producers = ProducerStates()
-        rebuild_producers(
-            producers,
-            self.env.trace,
-            self.segments,
-            snapshots,
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-            rebuilt_bases=recovery.rebuilt_bases,
-            wall_ms=self.wall_ms,
-        )
-        ledger = FlushLedger(topic_partition, self.env.effects)
-        if log_end_offset == self.checkpoints.recovery_point == 0:
-            ledger.add(*self._leave_to_first_flush())
-        elif names and (recovery.rebuilt_bases or not self.clean):
+        self._replay(producers, snapshots, recovery.rebuilt_bases, log_start_offset, log_end_offset)
+        epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
+        never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
+        if not never_flushed and names and (recovery.rebuilt_bases or not self.clean):
             self._make_durable(recovery.rebuilt_bases)
             if log_end_offset > 0:
                 snapshots.write_durably(log_end_offset, producers.encode_snapshot())
+        elif not self.clean and offsets_in(names):
+            # A truncation may be in memory only.
+            for segment in self.segments:
+                segment.dirty = True
         high_watermark = max(log_start_offset, min(self.checkpoints.high_watermark, log_end_offset))
         producers.on_high_watermark(high_watermark)
         return Log(
@@ -176,23 +189,33 @@ class _Loader:
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
             tail=TailCache(self.env.tails or TailBudget()),
-            ledger=ledger,
+            ledger=FlushLedger(topic_partition, self.env.effects),
+            identity_is_unsynced=never_flushed and self._has_identity and not self.clean,
         )
 
-    def _open_segments(self, names: list[str]) -> ProducerSnapshots:
-        bases = sorted(offsets_in(names, LOG_SUFFIX).values())
-        for base in bases or [self.checkpoints.log_start_offset]:
+    @property
+    def _has_identity(self) -> bool:
+        return checkpoint.PARTITION_METADATA_FILE in self.names
+
+    def _open_segments(self) -> ProducerSnapshots:
+        bases = sorted(offsets_in(self.names, LOG_SUFFIX).values())
+        for base in bases:
             self.segments.append(self._open_segment(base))
-        snapshots = offsets_in(names, SNAPSHOT_SUFFIX).values()
+        if not bases:
+            # Only the file's name says where an empty log begins, unless it begins at 0.
+            start = self.checkpoints.log_start_offset
+            self.segments.append(self._open_segment(start, is_new=start == 0))
+        snapshots = offsets_in(self.names, SNAPSHOT_SUFFIX).values()
         return ProducerSnapshots(self.env.disk, self.path, snapshots)
 
-    def _open_segment(self, base_offset: int) -> Segment:
-        segment = Segment(self.env.disk, self.path, base_offset, self.config)
+    def _open_segment(self, base_offset: int, *, is_new: bool = False) -> Segment:
+        segment = Segment(self.env.disk, self.path, base_offset, self.config, is_new=is_new)
         segment.batches.contiguous = self.contiguous
         return segment
 
-    def _drop_deleted(self, names: list[str]) -> list[str]:
+    def _drop_deleted(self) -> list[str]:
         """Ends a deletion that a crash interrupted, up to the log start. Returns the names left."""
+        names = self.names
         start = self.checkpoints.log_start_offset
         keep = bisect_right([segment.base_offset for segment in self.segments], start) - 1
         if keep < 0 or not self.has_fixed_head:
@@ -206,20 +229,26 @@ class _Loader:
             self.env.disk.delete(f"{self.path}/{name}")
         return [name for name in names if name not in gone]
 
-    def _read_epochs(self, names: list[str]) -> LeaderEpochCache:
+    def _read_epochs(self) -> list[tuple[int, int]] | None:
+        """What the epoch checkpoint has; `None` for a damaged one."""
+        if checkpoint.LEADER_EPOCH_FILE not in self.names:
+            return []
         path = f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}"
-        entries: list[tuple[int, int]] = []
         try:
-            entries = checkpoint.decode_epochs(self.env.disk.read_file(path) or b"")
+            return checkpoint.decode_epochs(self.env.disk.read_file(path) or b"")
         except checkpoint.CheckpointDamaged as error:
             self.env.trace.warn(self.path, "read_epochs", "epochs ignored", str(error), file=path)
+            return None
+
+    def _cache_epochs(self, entries: list[tuple[int, int]], names: list[str]) -> LeaderEpochCache:
+        """Raises `LogDamaged` when the log has begun before its first segment."""
         first_base = self.segments[0].base_offset
         begin = entries[0][1] if entries and self.clean else first_base
         begin = min([begin, *offsets_in(names).values()])
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             raise self.segments[0].batches.damaged(f"the log began at {begin}, not at {first_base}")
-        return LeaderEpochCache(path, self.env.effects, entries)
+        return LeaderEpochCache(f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}", None, entries)
 
     def _restart_if_due(
         self, recovery: Recovery, snapshots: ProducerSnapshots, log_end_offset: int
@@ -278,6 +307,25 @@ class _Loader:
             return False
         return True
 
+    def _replay(
+        self,
+        producers: ProducerStates,
+        snapshots: ProducerSnapshots,
+        rebuilt_bases: Collection[int],
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> None:
+        rebuild_producers(
+            producers,
+            self.env.trace,
+            self.segments,
+            snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            rebuilt_bases=rebuilt_bases,
+            wall_ms=self.wall_ms,
+        )
+
     def _make_durable(self, rebuilt_bases: Collection[int]) -> None:
         disk = self.env.disk
         for segment in self.segments:
@@ -287,19 +335,8 @@ class _Loader:
                     disk.sync(file)
                 for file in files:
                     file.close()
-        for file in self._identity():
+        if self._has_identity:
+            # Without it durable records would be dropped.
+            file = disk.open(f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}")
             disk.sync(file)
             file.close()
-
-    def _leave_to_first_flush(self) -> list[File]:
-        """What a crash may have left in memory only of a log without records."""
-        if self.clean:
-            return []
-        for segment in self.segments:
-            segment.dirty = True
-        return self._identity()
-
-    def _identity(self) -> list[File]:
-        """The open file with the topic id, without which durable records would be dropped."""
-        path = f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}"
-        return [self.env.disk.open(path)] if self.env.disk.exists(path) else []

@@ -53,7 +53,7 @@ class Log(LogState):
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> bool:
         """Notes that a leader epoch starts at `start_offset`: a new leader's first step."""
-        return self.epochs.assign(leader_epoch, start_offset)
+        return self.epochs.begin(leader_epoch, start_offset)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
         """The largest epoch at or below the given one and where it ends here."""

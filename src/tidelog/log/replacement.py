@@ -48,7 +48,7 @@ def finish_swaps(env: LogEnv, path: str) -> list[str]:
         disk.delete(f"{path}/{name}")
     for name in swaps:
         disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
-    return disk.list_dir(path)
+    return disk.list_dir(path) if obsolete or swaps else names
 
 
 def _covered_by(env: LogEnv, path: str, swap_name: str, names: list[str]) -> list[str]:

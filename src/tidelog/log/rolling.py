@@ -7,6 +7,7 @@ recovery point (`flushing.py`). A truncation in between voids them.
 """
 
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
+from tidelog.log.file_names import TEMPORARY_SUFFIX
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.model import TopicId
@@ -34,18 +35,36 @@ def _write_snapshot(state: LogState, offset: int) -> None:
         state.ledger.add(state.snapshots.write(offset, state.producers.encode_snapshot()))
 
 
-def assign_topic_id(state: LogState, topic_id: TopicId) -> None:
-    """Writes `partition.metadata`, not yet durable; for a new log or one whose file was lost."""
-    state.topic_id = topic_id
-    file = state.env.disk.open(f"{state.path}/{PARTITION_METADATA_FILE}", create=True)
-    file.truncate(0)
+def assign_topic_id(state: LogState, topic_id: TopicId, *, is_new: bool = False) -> None:
+    """Writes `partition.metadata`, not yet durable; for a log that was made just now (`is_new`), or
+    whose file was lost. It has its name only when it is complete: Kafka does not start with half of
+    it."""
+    disk, path = state.env.disk, f"{state.path}/{PARTITION_METADATA_FILE}"
+    temporary = path + TEMPORARY_SUFFIX
+    if not is_new:
+        disk.delete(temporary)
+    file = disk.new_file(temporary)
     file.append((encode_partition_metadata(topic_id),))
-    state.ledger.add(file)
+    file.close()
+    if not is_new:
+        disk.delete(path)
+    disk.rename(temporary, path)
+    state.topic_id = topic_id
+    state.identity_is_unsynced = True
+
+
+def _hand_in_identity(state: LogState) -> None:
+    if state.identity_is_unsynced:
+        state.identity_is_unsynced = False
+        state.ledger.add(state.env.disk.open(f"{state.path}/{PARTITION_METADATA_FILE}"))
 
 
 def request_flush(state: LogState) -> int:
     """Emits `Flush` effects for everything not yet durable; returns the offset they cover. None is
-    emitted when an earlier request covers all, or the recovery point has arrived already."""
+    emitted when an earlier request covers all, or the recovery point has arrived already. The
+    identity of a log without records is not worth one: it is part of the first."""
+    if state.ledger.is_due(state.segments):
+        _hand_in_identity(state)
     state.ledger.request(state.segments, state.log_end_offset, state.topic_id)
     return state.log_end_offset
 
@@ -56,4 +75,5 @@ def prepare_close(state: LogState) -> None:
     if state.log_end_offset or state.ledger.truncation_count:
         state.ledger.add(*state.segments.active.write_indexes())
         _write_snapshot(state, state.log_end_offset)
+    _hand_in_identity(state)
     request_flush(state)

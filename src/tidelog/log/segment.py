@@ -65,14 +65,24 @@ class Segment:
         "txn_index",
     )
 
-    def __init__(self, disk: Disk, directory: str, base_offset: int, config: LogConfig) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: LogConfig,
+        *,
+        is_new: bool = False,
+    ) -> None:
+        """With `is_new` there is no log file; the first append makes it."""
         self._disk = disk
         # Path of all files without suffix.
         self._path = f"{directory}/{file_names.offset_name(base_offset)}"
         # First offset that may lie in this segment, inclusive.
         self.base_offset = base_offset
         # The log file, and the batches in it.
-        self.file: File = disk.open(self._path + file_names.LOG_SUFFIX, create=True)
+        name = self._path + file_names.LOG_SUFFIX
+        self.file: File = disk.new_file(name) if is_new else disk.open(name, create=True)
         contiguous = "compact" not in config.cleanup_policy
         self.batches = BatchFile(self.file, base_offset, contiguous=contiguous)
         self.offset_index = OffsetIndex(base_offset, config.segment_index_bytes)

@@ -60,6 +60,8 @@ class LogState:
     """The newest batches, as written."""
     ledger: FlushLedger
     """What is not durable yet."""
+    identity_is_unsynced: bool
+    """Whether the next flush has to make `partition.metadata` durable as well."""
     announced_end: int = UNCUT
     """Where the log is about to be cut; set by the component that cuts it, for as long as it is.
     Checkpoints claim nothing above it."""

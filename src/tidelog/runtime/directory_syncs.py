@@ -44,12 +44,21 @@ class DirectorySyncs:
             path = _parent(path)
             self.sync(path)
 
+    def sync_again(self, path: str) -> None:
+        """Like `sync_path`, for an entry that this thread has just changed. Raises `OSError`."""
+        directory = _parent(path)
+        self._sync(directory, self._changed.get(directory, 0))
+        self.sync_path(directory)
+
     def sync(self, directory: str) -> None:
         """Syncs one directory unless the device knows it. Raises `OSError`."""
         stamp = self._changed.get(directory, 0)
         if self._synced.get(directory, -1) < stamp:
-            fsync_directory(self._root / directory)
-            self._synced[directory] = stamp
+            self._sync(directory, stamp)
+
+    def _sync(self, directory: str, stamp: int) -> None:
+        fsync_directory(self._root / directory)
+        self._synced[directory] = stamp
 
 
 def make_directory_durably(path: Path) -> None:

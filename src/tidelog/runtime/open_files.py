@@ -79,8 +79,8 @@ class OpenFiles:
         self.limit = limit
         # Has a file synced on the flush thread, which also reports a failure; set by the driver.
         self.sync_later: Callable[[File], None] = lambda file: None
-        # All that are not closed, by name.
-        self._by_path: dict[str, list[ParkableFile]] = {}
+        # All that are not closed, by directory.
+        self._by_directory: dict[str, dict[ParkableFile, None]] = {}
         # With a descriptor and a name, in the order of the hand. Some may have been written.
         self._ring: OrderedDict[ParkableFile, None] = OrderedDict()
         # Likewise; met unsynced by the hand, in the order in which that is looked at again.
@@ -97,7 +97,7 @@ class OpenFiles:
 
     def add(self, file: ParkableFile) -> None:
         """A file was opened and has a descriptor, which the limit allowed."""
-        self._by_path.setdefault(file.path, []).append(file)
+        self._by_directory.setdefault(_directory_of(file.path), {})[file] = None
         self._ring[file] = None
 
     def unparked(self, file: ParkableFile) -> None:
@@ -110,15 +110,21 @@ class OpenFiles:
         self._unsynced.pop(file, None)
         self._asked.discard(file)
         self._nameless.discard(file)
-        same_name = self._by_path.get(file.path, [])
-        if file in same_name:
-            same_name.remove(file)
-            if not same_name:
-                del self._by_path[file.path]
+        directory = _directory_of(file.path)
+        beside = self._by_directory.get(directory)
+        if beside is not None:
+            beside.pop(file, None)
+            if not beside:
+                del self._by_directory[directory]
 
     def keep(self, path: str) -> None:
-        """The name of a file is about to go: if the file is open, it keeps a descriptor."""
-        for file in self._by_path.pop(path, ()):
+        """The name of a file, or of a directory of files, is about to go: those that are open keep
+        a descriptor."""
+        beside = self._by_directory.get(_directory_of(path), {})
+        files = [file for file in beside if file.path == path]
+        for file in files:
+            del beside[file]
+        for file in (*files, *self._by_directory.pop(path, ())):
             if file.is_parked:
                 # Its name is gone already: the next use of it fails.
                 with suppress(StorageError):
@@ -183,6 +189,10 @@ class OpenFiles:
             return True
         self._ring[file] = None
         return False
+
+
+def _directory_of(path: str) -> str:
+    return path.rpartition("/")[0]
 
 
 def share_of_files(descriptors: int) -> int:

@@ -12,24 +12,28 @@ A name is durable only when its directory was synced. `sync` and `replace` sync 
 deleting a directory, are durable with the next sync of something beside it, not before. A start on
 this directory must work with either state.
 
+A node has ten thousand directories, so paths are texts here: making a `Path` takes longer than
+most system calls.
+
 Every failure is a `StorageError`; nothing else escapes.
 """
 
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tidelog.env.disk import DiskSpace, File
 from tidelog.errors import StorageError, UsageError
-from tidelog.runtime.directory_syncs import DirectorySyncs, fsync_directory, make_directory_durably
+from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably
 from tidelog.runtime.open_files import OpenFiles
-from tidelog.runtime.os_file import OPEN_FLAGS, OsFile, guarded, reason_of
+from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_of
 
 _LOCK_FILE: Final = ".lock"
+_READ_BYTES: Final = 1 << 16
 
 
 class OsDisk:
@@ -84,29 +88,50 @@ class OsDisk:
             path, lambda: OsFile(descriptor, full_path, path, self._syncs, self._open_files)
         )
 
+    def new_file(self, path: str) -> OsFile:
+        return OsFile(ABSENT, f"{self.root}/{path}", path, self._syncs, self._open_files)
+
     def exists(self, path: str) -> bool:
-        return guarded(path, (self._root / path).exists)
+        try:
+            os.stat(f"{self.root}/{path}")
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
+        return True
 
     def list_dir(self, path: str = "") -> list[str]:
-        return guarded(
-            path or self.root, lambda: sorted(entry.name for entry in (self._root / path).iterdir())
-        )
+        return sorted(guarded(path or self.root, lambda: os.listdir(f"{self.root}/{path}")))
 
-    def make_dir(self, path: str) -> None:
-        parts = path.split("/")
-        for count in range(1, len(parts) + 1):
-            below = "/".join(parts[:count])
-            if not self.exists(below):
-                guarded(path, (self._root / below).mkdir)
-                self._syncs.changed(below)
+    def make_dir(self, path: str) -> bool:
+        try:
+            os.mkdir(f"{self.root}/{path}")
+        except FileExistsError:
+            return False
+        except FileNotFoundError as error:
+            above = path.rpartition("/")[0]
+            if not above:
+                raise StorageError(path, reason_of(error)) from error
+            self.make_dir(above)
+            return self.make_dir(path)
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
+        self._syncs.changed(path)
+        return True
 
     def read_file(self, path: str) -> bytes | None:
         try:
-            return (self._root / path).read_bytes()
+            descriptor = os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StorageError(path, reason_of(error)) from error
+        try:
+            return guarded(
+                path, lambda: b"".join(iter(partial(os.read, descriptor, _READ_BYTES), b""))
+            )
+        finally:
+            os.close(descriptor)
 
     def replace(self, path: str, data: bytes) -> None:
         target = self._root / path
@@ -122,49 +147,57 @@ class OsDisk:
             finally:
                 os.close(descriptor)
             temporary.replace(target)
-            fsync_directory(target.parent)
+            self._syncs.sync_again(path)
         except OSError as error:
             with suppress(OSError):
                 temporary.unlink()
             raise StorageError(path, reason_of(error)) from error
-        guarded(path, lambda: self._syncs.sync_path(path))
 
     def rename(self, source: str, target: str) -> None:
         if self.exists(target):
             raise StorageError(target, "already there")
-        self._keep_open(source)
-        guarded(source, lambda: (self._root / source).rename(self._root / target))
+        self._open_files.keep(source)
+        guarded(source, lambda: os.rename(f"{self.root}/{source}", f"{self.root}/{target}"))
         for name in (source, target):
             self._syncs.forget(name)
             self._syncs.changed(name)
 
     def delete(self, path: str) -> None:
-        full_path = self._root / path
-        self._keep_open(path)
-        if full_path.is_dir():
+        self._open_files.keep(path)
+        try:
+            os.unlink(f"{self.root}/{path}")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            full_path = self._root / path
+            if not full_path.is_dir():
+                raise StorageError(path, reason_of(error)) from error
             guarded(path, lambda: shutil.rmtree(full_path))
-            self._syncs.forget(path)
+            self._forget(path)
+        else:
             self._syncs.changed(path)
-            return
-        if not guarded(path, full_path.exists):
-            return
-        guarded(path, full_path.unlink)
-        self._syncs.changed(path)
-        guarded(path, lambda: self._syncs.sync(path.rpartition("/")[0]))
+            guarded(path, lambda: self._syncs.sync(path.rpartition("/")[0]))
 
-    def _keep_open(self, path: str) -> None:
-        """An open file whose name goes can still be read."""
-        for below in self._files_below(path):
-            self._open_files.keep(below)
-
-    def _files_below(self, path: str) -> Iterator[str]:
-        """The file at `path`, or all that are in the directory."""
-        full_path = self._root / path
-        if not full_path.is_dir():
-            yield path
-        for directory, _, names in os.walk(full_path):
+    def delete_some(self, path: str, limit: int) -> int:
+        self._open_files.keep(path)
+        full_path = f"{self.root}/{path}"
+        try:
+            names = os.listdir(full_path)[:limit]
             for name in names:
-                yield str(Path(directory, name).relative_to(self._root))
+                os.unlink(f"{full_path}/{name}")
+            if len(names) < limit:
+                os.rmdir(full_path)
+                self._forget(path)
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
+        return len(names)
+
+    def _forget(self, directory: str) -> None:
+        """It is gone, which the next sync of something beside it makes durable."""
+        self._syncs.forget(directory)
+        self._syncs.changed(directory)
 
     def sync(self, file: File) -> None:
         assert isinstance(file, OsFile), f"`{file.path}` is a file of another disk"

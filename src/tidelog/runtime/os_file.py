@@ -13,6 +13,9 @@ of its own.
 A parked file is opened again by its name. If its length is not the one at the time of parking,
 another process has written there, and the file refuses everything.
 
+A file may be *absent*: it was not written to yet, and its first append makes it. Of ten thousand
+logs most have no record, and each would cost an inode, a name and a descriptor.
+
 Every failure is a `StorageError`; nothing else escapes.
 """
 
@@ -32,6 +35,8 @@ OPEN_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 _MAX_VECTORS: Final = 512
 _PARKED: Final = -1
+ABSENT: Final = -2
+"""In place of the descriptor of a file that its first append makes."""
 
 
 class OsFile:
@@ -61,7 +66,8 @@ class OsFile:
         syncs: DirectorySyncs,
         open_files: OpenFiles,
     ) -> None:
-        # `_PARKED` while the file has none; set by the loop's thread.
+        # `_PARKED` while the file has none, `ABSENT` before its first append; set by the loop's
+        # thread.
         self._descriptor = descriptor
         # The path relative to the disk's root, and the whole of it.
         self.path = path
@@ -73,7 +79,7 @@ class OsFile:
         # Whether it was used since that was thought about last.
         self.used = True
         # The current length; only this object changes it.
-        self.size_bytes = os.fstat(self._descriptor).st_size
+        self.size_bytes = 0 if descriptor == ABSENT else os.fstat(descriptor).st_size
         # Writes and cuts so far, and how many of them a sync has covered. The first is counted
         # after the write, so that a sync never counts one as covered that came after it.
         self._write_count = 0
@@ -87,7 +93,8 @@ class OsFile:
         self._syncing = 0
         # Set by `close`; the descriptor goes when no sync is under way.
         self.closed = False
-        open_files.add(self)
+        if descriptor != ABSENT:
+            open_files.add(self)
 
     # Writing and reading ---------------------------------------------------------------------
 
@@ -134,6 +141,8 @@ class OsFile:
         self._write_count += 1
 
     def read(self, position: int, length: int) -> bytes:
+        if self._descriptor == ABSENT:
+            return b""
         descriptor = self._usable()
         assert position >= 0, f"read of `{self.path}` at {position}"
         assert length >= 0, f"read of `{self.path}` with length {length}"
@@ -149,8 +158,10 @@ class OsFile:
         return data
 
     def truncate(self, size_bytes: int) -> None:
-        descriptor = self._usable()
         assert 0 <= size_bytes <= self.size_bytes, f"truncate {self.size_bytes} to {size_bytes}"
+        if self._descriptor == ABSENT:
+            return
+        descriptor = self._usable()
         guarded(self.path, lambda: os.ftruncate(descriptor, size_bytes))
         self._write_count += 1
         self.size_bytes = size_bytes
@@ -174,9 +185,20 @@ class OsFile:
         if self._failure is not None:
             raise StorageError(self.path, self._failure)
         self.used = True
-        if self._descriptor == _PARKED:
-            self.unpark()
+        if self._descriptor < 0:
+            if self._descriptor == ABSENT:
+                self._make()
+            else:
+                self.unpark()
         return self._descriptor
+
+    def _make(self) -> None:
+        """Makes the file, of which there was nothing so far."""
+        self._open_files.make_room()
+        flags = OPEN_FLAGS | os.O_CREAT | os.O_EXCL
+        self._descriptor = guarded(self.path, lambda: os.open(self._full_path, flags, 0o644))
+        self._syncs.changed(self.path)
+        self._open_files.add(self)
 
     # Durability ------------------------------------------------------------------------------
 
@@ -205,7 +227,7 @@ class OsFile:
             raise StorageError(self.path, self._failure)
         write_count = self._write_count
         descriptor = self._descriptor
-        if descriptor != _PARKED:
+        if descriptor >= 0:
             os.fdatasync(descriptor)
         else:
             descriptor = os.open(self._full_path, OPEN_FLAGS)
@@ -221,9 +243,9 @@ class OsFile:
 
     def _begin_sync(self) -> bool:
         with self._guard:
-            if not self.closed:
-                self._syncing += 1
-            return not self.closed
+            begins = not self.closed and self._descriptor != ABSENT
+            self._syncing += begins
+            return begins
 
     def _end_sync(self) -> None:
         with self._guard:
@@ -232,7 +254,7 @@ class OsFile:
                 self._release()
 
     def _release(self) -> None:
-        if self._descriptor != _PARKED:
+        if self._descriptor >= 0:
             os.close(self._descriptor)
 
     # Parking ---------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.prng import Prng
-from tidelog.log.checkpoint import decode_epochs
+from tidelog.log.checkpoint import decode_epochs, encode_epochs
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.model import UNDEFINED_EPOCH_END, EpochEndOffset
 
@@ -78,22 +78,61 @@ def test_who_wrote_an_offset() -> None:
     assert [cache.epoch_at(offset) for offset in (9, 10, 19, 20, 99)] == [-1, 2, 2, 4, 4]
 
 
-def test_every_change_is_written_in_order() -> None:
-    """Goal: the last Replace effect always equals the cache; method: 300 random operations."""
+def test_the_file_has_what_a_start_would_keep() -> None:
+    """Goal: the last Replace effect differs from the cache at the log end and above it only, where
+    a start trims, and equals it after an append; method: 900 random operations."""
     effects = EffectQueue()
     cache = LeaderEpochCache("t-0/leader-epoch-checkpoint", effects)
     prng = Prng(8)
     written: Entries = []
-    for _ in range(300):
-        operation = prng.below(4)
-        if operation < 2:
-            cache.assign(prng.below(40), prng.below(400))
-        elif operation == 2:
-            cache.truncate_from_end(prng.below(400))
+    end = changes = 0
+    for _ in range(900):
+        operation, epoch = prng.below(8), cache.latest_epoch + prng.below(3)
+        before = cache.entries
+        if operation < 4:
+            if max(0, epoch) != cache.saved_epoch:
+                cache.assign(max(0, epoch), end)
+            end += prng.between(1, 9)
+        elif operation == 4:
+            end = min(end, prng.below(400))
+            cache.truncate_from_end(end)
+        elif operation == 5:
+            cache.truncate_from_start(min(end, prng.below(100)))
         else:
-            cache.truncate_from_start(prng.below(100))
-        cache.check(1_000)
+            cache.begin(max(0, epoch), end)
+        cache.check(end)
+        changes += before != cache.entries
         for effect in effects.take():
             assert isinstance(effect, Replace)
             written = decode_epochs(effect.data)
-        assert written == cache.entries
+        assert [entry for entry in written if entry[1] < end] == [
+            entry for entry in cache.entries if entry[1] < end
+        ]
+        if operation < 4:
+            assert written == cache.entries and cache.saved_epoch == cache.latest_epoch
+    assert changes > 200
+
+
+def test_a_leadership_without_records_writes_no_file() -> None:
+    """Goal: an election of thousands of idle partitions waits for no fsync, its end neither."""
+    effects = EffectQueue()
+    cache = LeaderEpochCache("t-0/leader-epoch-checkpoint", effects)
+    assert cache.begin(3, 0) and not cache.begin(3, 0)
+    assert cache.truncate_from_end(0)
+    assert cache.begin(5, 0) and len(effects) == 0
+    assert not cache.assign(5, 0)
+    assert effects.take() == [Replace("t-0/leader-epoch-checkpoint", encode_epochs([(5, 0)]))]
+
+
+def test_loading_writes_what_the_next_start_would_not_do_again() -> None:
+    """Goal: a start of idle logs writes nothing; entries that were missing in the file are saved,
+    and a damaged file is made anew."""
+    old = [(1, 0), (4, 10)]
+    cases: list[tuple[Entries | None, int, int]] = [(old, 20, 0), (old, 10, 0), ([], 20, 1)]
+    for saved, end, count in [*cases, (None, 20, 1), ([(1, 0), (2, 5)], 20, 1)]:
+        effects = EffectQueue()
+        cache = LeaderEpochCache("t-0/leader-epoch-checkpoint", None, old)
+        cache.truncate_from_end(end)
+        cache.end_loading(effects, saved, end)
+        assert len(effects) == count, (saved, end)
+        assert (cache.saved_epoch == cache.latest_epoch) == (end == 20)

@@ -1,5 +1,7 @@
 """Opening logs after crashes: torn tails, bad indexes, lost files, unfinished compactions."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.control_batches import build_end_txn_marker
@@ -8,7 +10,7 @@ from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
-from tidelog.errors import LogDamaged, ProtocolError
+from tidelog.errors import LogDamaged, ProtocolError, StorageError
 from tidelog.log.checkpoint import (
     PARTITION_METADATA_FILE,
     CleanShutdown,
@@ -19,7 +21,7 @@ from tidelog.log.events import TailCut
 from tidelog.log.file_names import offset_name
 from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.values import AppendOrigin
-from tidelog.model import ZERO_TOPIC_ID
+from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.records.batch import iter_headers
 from tidelog.records.control import EndTxnMarker
 
@@ -38,6 +40,22 @@ class _CountingDisk(MemoryDisk):
         super().sync(file)
 
 
+class _TracingDisk(MemoryDisk):
+    """Notes what it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[Operation, str]] = []
+
+    def begin(self, operation: Operation, path: str) -> None:
+        self.asked.append((operation, path))
+        super().begin(operation, path)
+
+    def take_asked(self) -> list[tuple[Operation, str]]:
+        asked, self.asked = self.asked, []
+        return asked
+
+
 def test_making_a_log_waits_for_no_disk() -> None:
     """Goal: five hundred new partitions do not keep a node from its quorum for seconds."""
     disk = _CountingDisk()
@@ -49,6 +67,71 @@ def test_making_a_log_waits_for_no_disk() -> None:
     disk.crash()
     log = bench.reopen_after_kill()
     assert (log.log_end_offset, log.topic_id) == (1, TOPIC_ID)
+
+
+def test_what_a_new_log_and_an_idle_one_ask_of_the_disk() -> None:
+    """Goal: a topic of thousands of partitions costs each of them a directory and a topic id, on
+    either side of the loop; a leadership nothing; a start a listing and a read. The record that
+    comes first finds all in order."""
+    disk = _TracingDisk()
+    bench = LogBench(disk=disk)
+    bench.settle()
+    disk.take_asked()
+    other = TopicPartition("orders", 4)
+    log = bench.directory.create(other, TOPIC_ID, bench.config)
+    identity = f"{other}/{PARTITION_METADATA_FILE}"
+    assert disk.take_asked() == [
+        (Operation.MAKE_DIR, str(other)),
+        (Operation.CREATE, identity + ".tmp"),
+        (Operation.APPEND, identity + ".tmp"),
+        (Operation.RENAME, identity + ".tmp"),
+    ]
+    log.assign_epoch(5, 0)
+    log.read(0, 1 << 20, 0, at_least_one=True)
+    log.request_flush()
+    assert disk.take_asked() == [] and len(bench.effects) == 0
+    for kill in (False, True, True):
+        bench.reopen_after_kill() if kill else bench.reopen_cleanly()
+        asked = [each for each in disk.take_asked() if each[1].startswith(str(other))]
+        assert asked[-2:] == [(Operation.LOOK, str(other)), (Operation.READ, identity)]
+        assert len(asked) == 2 or not kill
+        assert bench.effects.take() == []
+    log = bench.directory.logs[other]
+    log.append_as_leader(batch(2), 6, WALL_MS)
+    log.request_flush()
+    assert [type(effect).__name__ for effect in bench.effects.take()] == [
+        "Replace",
+        "Flush",
+        "Flush",
+    ]
+    assert disk.list_dir(str(other)) == [f"{0:020}.log", PARTITION_METADATA_FILE]
+
+
+def test_a_log_that_was_half_made_is_made() -> None:
+    """Goal: a full disk in the middle of making a log leaves nothing that a second attempt, or a
+    start, stumbles over."""
+    for place in range(5):
+        disk = MemoryDisk()
+        bench = LogBench(disk=disk)
+        other = TopicPartition("orders", 4)
+        failing = iter(range(place))
+
+        def begin(operation: Operation, path: str, left: Iterator[int] = failing) -> None:
+            if next(left, None) is None:
+                raise StorageError(path, "no space left on device")
+
+        disk.begin = begin  # type: ignore[method-assign]
+        if place < 4:
+            with pytest.raises(StorageError):
+                bench.directory.create(other, TOPIC_ID, bench.config)
+        else:
+            bench.directory.create(other, TOPIC_ID, bench.config)
+        del disk.begin
+        if place < 4:
+            assert other not in bench.directory.logs
+            bench.directory.create(other, TOPIC_ID, bench.config)
+        bench.reopen_after_kill()
+        assert bench.directory.logs[other].topic_id == TOPIC_ID
 
 
 def test_a_clean_stop_loses_nothing_and_recovers_nothing() -> None:
@@ -105,6 +188,7 @@ def test_a_power_cut_keeps_what_was_flushed() -> None:
     for seed in range(40):
         prng = Prng(seed)
         bench = LogBench(SMALL)
+        bench.append()
         bench.log.request_flush()
         bench.settle()
         for _ in range(prng.between(1, 25)):
@@ -387,7 +471,7 @@ def test_logs_without_records_are_started_and_stopped_without_a_sync() -> None:
     bench.reopen_after_kill()
     assert disk.take_durable() == []
     bench.stop()
-    assert disk.take_durable() == [f"{PARTITION}/{PARTITION_METADATA_FILE}", file_of(0, ".log")]
+    assert disk.take_durable() == [f"{PARTITION}/{PARTITION_METADATA_FILE}"]
     bench.reopen()
     bench.stop()
     assert disk.take_durable() == []

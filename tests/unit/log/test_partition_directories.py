@@ -75,9 +75,9 @@ def test_deleting_the_same_name_twice() -> None:
 def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
     """Goal: an operator finds its files under the name with `-stray`, also a second time."""
     bench = LogBench()
-    bench.append()
-    bench.settle()
     for count in (1, 2):
+        bench.append()
+        bench.settle()
         bench.directory.set_aside(PARTITION)
         bench.directory.forget_renamed()
         bench.settle()

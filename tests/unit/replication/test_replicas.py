@@ -101,7 +101,7 @@ def test_strays_are_set_aside_once_the_metadata_counts(cluster: Cluster) -> None
     assert broker.directory.logs == {}
     cluster.run(2 * CONFIG.recovery_point_checkpoint_interval_ms)
     (stray,) = (name for name in broker.disk.list_dir() if name.endswith("-stray"))
-    assert broker.disk.exists(f"{stray}/{0:020}.log")
+    assert broker.disk.exists(f"{stray}/partition.metadata")
     cluster.kill(1)
     broker.start()
     assert broker.directory.logs == {}

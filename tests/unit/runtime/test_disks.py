@@ -53,6 +53,49 @@ def test_appends_are_read_back(make: DiskMaker, tmp_path: Path) -> None:
 
 
 @BOTH
+def test_a_new_file_is_made_by_its_first_append(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: until then it is nowhere and takes nothing, and everything but an append leaves it so;
+    a name that was taken meanwhile stays what it is."""
+    disk = make(tmp_path)
+    assert disk.make_dir("t-0") and not disk.make_dir("t-0")
+    file = disk.new_file("t-0/a.log")
+    assert file.size_bytes == 0 and file.read(0, 10) == b""
+    file.truncate(0)
+    disk.sync(file)
+    assert disk.list_dir("t-0") == [] and not disk.exists("t-0/a.log")
+    assert disk.read_file("t-0/a.log") is None
+    assert file.append([b"abc"]) == 0 and file.append([b"d"]) == 3
+    disk.sync(file)
+    assert disk.list_dir("t-0") == ["a.log"] and file.read(0, 10) == b"abcd"
+    taken = disk.new_file("t-0/a.log")
+    with pytest.raises(StorageError, match=r"t-0/a\.log"):
+        taken.append([b"x"])
+    assert disk.read_file("t-0/a.log") == b"abcd"
+    never, gone = disk.new_file("t-0/b.log"), disk.new_file("t-0/c.log")
+    never.close()
+    disk.delete("t-0")
+    assert not disk.exists("t-0")
+    with pytest.raises(StorageError):
+        gone.append([b"x"])
+
+
+@BOTH
+def test_a_directory_is_deleted_in_steps(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: a log of thousands of segments holds no loop up; open files can still be read."""
+    disk = make(tmp_path)
+    disk.make_dir("t-0")
+    files = [disk.open(f"t-0/{number}", create=True) for number in range(7)]
+    for file in files:
+        file.append([b"abc"])
+        disk.sync(file)
+    assert disk.delete_some("t-0", 3) == 3 and len(disk.list_dir("t-0")) == 4
+    assert disk.delete_some("t-0", 4) == 4 and disk.list_dir("t-0") == []
+    assert disk.delete_some("t-0", 4) == 0 and not disk.exists("t-0")
+    assert disk.delete_some("t-0", 4) == 0
+    assert all(file.read(0, 3) == b"abc" for file in files)
+
+
+@BOTH
 def test_many_chunks_are_written_whole(make: DiskMaker, tmp_path: Path) -> None:
     """Goal: more chunks than one system call takes."""
     file = make(tmp_path).open("a.log", create=True)

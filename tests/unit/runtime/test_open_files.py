@@ -81,7 +81,7 @@ def test_a_thousand_idle_files_need_few_descriptors(tmp_path: Path) -> None:
     for file in files[40:]:
         file.close()
     assert open_files.descriptor_count == open_below(tmp_path) == 0
-    assert not open_files._by_path
+    assert not open_files._by_directory
 
 
 def test_logs_are_served_with_fewer_descriptors_than_there_are(tmp_path: Path) -> None:

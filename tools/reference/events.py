@@ -21,6 +21,14 @@ event's class, then the decision that its log line shows. *Handler* is the funct
 was decided. *Kind* is the name that an event has in [event files](event-files.md); an event without
 a kind is logged only. An event of level MEASURE, most of them figures, is only in event files and
 never logged.
+
+When many events of a class come with the same decision and reason, the log has ten lines a second
+of them and counts the others in one line: when the burst is over, or after ten seconds. What all
+have in common is shown, and of numbers that differ the least and the greatest. Event files have
+every event.
+
+    orders-17, orders-18, orders-21 and 1011 more become_leader: leads leader_epoch=7
+    epoch_start=0..4711 last=orders-1023 within_ms=2140
 """
 
 

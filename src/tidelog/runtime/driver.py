@@ -173,7 +173,10 @@ class Driver:
             self._fail_last_flushes("they did not end in time")
         elif self._flusher.failure is not None:
             self._fail_last_flushes(self._flusher.failure)
-        self._flush_lines()
+        self._log.end_bursts()
+        self._log.flush()
+        if self._events is not None:
+            self._events.write_all()
         return self.exit_code
 
     @property
@@ -239,6 +242,8 @@ class Driver:
         self._log.flush()
         if self._events is not None:
             self._events.flush()
+            if self._events.has_waiting:
+                self._request_tick()
 
     def _arm(self, deadline: Instant | None, now: Instant) -> None:
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):
@@ -256,6 +261,8 @@ class Driver:
         event = self._wall.observe()
         if event is not None:
             self._receive(event)
+        # A burst may be over while the node has nothing to do.
+        self._log.flush()
         if not self._stopped:
             self._loop.call_later(_WALL_CHECK_S, self._check_wall_clock)
 

@@ -9,7 +9,8 @@ number.
 events may be subtracted when their `clock` is equal: on Linux that is the boot of the machine,
 because all processes of one boot share the monotonic clock; elsewhere only the process itself.
 
-Events gather during a tick and leave in one write. When the file is full it becomes
+Events gather during a tick and leave in one write. Of thousands in one tick `MAX_EVENTS_PER_TICK`
+are written, and the others in the ticks that follow at once. When the file is full it becomes
 `events.jsonl.1`, `.1` becomes `.2`, and the last one goes. Nothing is flushed to the device: a
 power cut may cost the last seconds. A disk that fails or is full costs events, which are counted,
 and never the node.
@@ -18,6 +19,7 @@ and never the node.
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -28,7 +30,18 @@ from tidelog.runtime.events import ProcessStarted
 
 EVENTS_FILE: Final = "events.jsonl"
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+MAX_EVENTS_PER_TICK: Final = 100
+"""Events that one tick writes: a few milliseconds."""
+
+MOST_WAITING: Final = 50_000
+"""Events that may wait for their tick; beyond it all are written at once."""
+
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+
+def _json(value: str | int | None) -> str:
+    """One of the fields that every event has."""
+    return str(value) if type(value) is int else _encode(value)
 
 
 def clock_of_this_machine(incarnation: str) -> str:
@@ -62,8 +75,10 @@ class EventFile:
         self._identity = f'"clock":"{clock}","broker":{broker},"incarnation":"{incarnation}"'
         # Number of the next event.
         self._seq = 0
-        # Events of this tick, as lines.
-        self._lines: list[str] = []
+        # Events that are not written yet, with wall and monotonic time and number, oldest first.
+        self._waiting: deque[tuple[int, int, int, Event]] = deque()
+        # Whether the file may end in half a line.
+        self._is_torn = False
         # Another receiver of the records, after they are numbered.
         self.also: Callable[[EventRecord, str], None] | None = None
         # Events that could not be written since the start.
@@ -80,45 +95,65 @@ class EventFile:
 
     def _begin(self) -> None:
         # A power cut may have left half a line.
-        if self._size:
-            self._lines.append("\n")
+        self._is_torn = self._size > 0
         self.emit(ProcessStarted(pid=os.getpid()))
 
     def emit(self, event: Event | TraceLine) -> None:
         """Passes on all but figures, and keeps the record of an event that has one."""
         if event.level > Level.MEASURE:
             self._onward.emit(event)
-        record = record_of(event) if isinstance(event, Event) else None
-        if record is None:
+        if not isinstance(event, Event) or event.kind is None:
             return
+        wall_us, mono_us = time.time_ns() // 1000, time.monotonic_ns() // 1000
+        self._waiting.append((wall_us, mono_us, self._seq, event))
+        self._seq += 1
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether another tick is needed to write what has gathered."""
+        return bool(self._waiting)
+
+    def _line(self, wall_us: int, mono_us: int, seq: int, event: Event) -> str:
+        record = record_of(event)
+        assert record is not None, f"no record of {event!r}"
         line = (
-            f'{{"ts_us":{time.time_ns() // 1000},"mono_us":{time.monotonic_ns() // 1000},'
-            f'{self._identity},"seq":{self._seq},"topic":{_encode(record.topic)},'
-            f'"partition":{_encode(record.partition)},"leader_epoch":{_encode(record.leader_epoch)},'
+            f'{{"ts_us":{wall_us},"mono_us":{mono_us},{self._identity},"seq":{seq},'
+            f'"topic":{_json(record.topic)},"partition":{_json(record.partition)},'
+            f'"leader_epoch":{_json(record.leader_epoch)},'
             f'"kind":"{record.kind}","payload":{_encode(record.payload)}}}\n'
         )
-        self._seq += 1
-        self._lines.append(line)
         if self.also is not None:
             self.also(record, line)
+        return line
 
     def flush(self) -> None:
-        """Writes what has gathered; called at the end of each tick."""
-        if not self._lines:
+        """Writes the oldest of what has gathered; called at the end of each tick."""
+        waiting = self._waiting
+        if not waiting:
             return
-        lines, self._lines = self._lines, []
-        data = "".join(lines).encode()
+        count = len(waiting)
+        if count <= MOST_WAITING:
+            count = min(count, MAX_EVENTS_PER_TICK)
+        data = "".join([self._line(*waiting.popleft()) for _ in range(count)]).encode()
         try:
             if self._file < 0:
                 self._open()
                 # The failure may have left half a line.
+                self._is_torn = True
+            if self._is_torn:
                 data = b"\n" + data
+                self._is_torn = False
             if self._size and self._size + len(data) > self._segment_bytes:
                 self._rotate()
             self._size += os.write(self._file, data)
         except OSError:
-            self.lost += len(lines)
+            self.lost += count
             self.close()
+
+    def write_all(self) -> None:
+        """Writes what has gathered: the process is about to end."""
+        while self._waiting:
+            self.flush()
 
     def _rotate(self) -> None:
         self.close()

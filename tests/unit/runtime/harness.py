@@ -14,6 +14,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.model import Endpoint
 from tidelog.runtime.driver import Driver
+from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind
 from tidelog.runtime.log_lines import LogLines
 
@@ -57,7 +58,11 @@ class RunningDriver:
     """A driver that runs until `stop`."""
 
     def __init__(
-        self, core: EchoCore, max_connections: int, clock: Callable[[], int] = monotonic_ns
+        self,
+        core: EchoCore,
+        max_connections: int,
+        clock: Callable[[], int],
+        events: EventFile | None,
     ) -> None:
         self.log_text = StringIO()
         self.core = core
@@ -69,6 +74,7 @@ class RunningDriver:
             loop=self.loop,
             connect_timeout_ms=2000,
             max_connections=max_connections,
+            events=events,
         )
         self.driver.turns.clock = clock
         (sock,) = bind(Endpoint("PLAINTEXT", "127.0.0.1", 0))
@@ -103,10 +109,13 @@ def running_driver(
 
 @contextmanager
 def running_core(
-    core: EchoCore, max_connections: int = 1000, clock: Callable[[], int] = monotonic_ns
+    core: EchoCore,
+    max_connections: int = 1000,
+    clock: Callable[[], int] = monotonic_ns,
+    events: EventFile | None = None,
 ) -> Iterator[RunningDriver]:
-    """The same for a core and a clock of the test's own."""
-    running = RunningDriver(core, max_connections, clock)
+    """The same for a core, a clock and an event file of the test's own."""
+    running = RunningDriver(core, max_connections, clock, events)
     try:
         yield running
     finally:

@@ -2,10 +2,21 @@
 
 import socket
 import time
+from contextlib import closing
+from pathlib import Path
 
-from tests.unit.runtime.harness import TIMEOUT_S, Client, RunningDriver, running_driver
+from tests.unit.runtime.cores import EchoCore
+from tests.unit.runtime.harness import (
+    TIMEOUT_S,
+    Client,
+    RunningDriver,
+    running_core,
+    running_driver,
+)
+from tests.unit.runtime.test_event_file import append, opened
 from tidelog.env.effects import Closed, CloseReason, FlushFailed, WallClock
 from tidelog.env.memory_disk import MemoryDisk
+from tidelog.runtime.event_file import EVENTS_FILE, MAX_EVENTS_PER_TICK
 from tidelog.testing.waiting import wait_until
 
 
@@ -99,6 +110,18 @@ def test_a_sync_that_no_effect_waits_for_is_reported_when_it_fails() -> None:
         running.loop.call_soon_threadsafe(running.driver.sync_later, bad)
         wait_until(lambda: len(failures(running)) > 0, TIMEOUT_S, "the failure")
     assert failures(running) == [FlushFailed(None, "`bad`: broken")]
+
+
+def test_events_that_wait_for_their_tick_get_one(tmp_path: Path) -> None:
+    core = EchoCore(MemoryDisk())
+    count = 3 * MAX_EVENTS_PER_TICK
+    with closing(opened(tmp_path)) as file, running_core(core, events=file) as running:
+        assert running.client().ask(b"x") == b"x"
+        for required in range(count):
+            file.emit(append(required))
+        assert running.client().ask(b"x") == b"x"
+        path = tmp_path / EVENTS_FILE
+        wait_until(lambda: path.read_text().count("\n") == count + 1, TIMEOUT_S, "all events")
 
 
 def failures(running: RunningDriver) -> list[FlushFailed]:

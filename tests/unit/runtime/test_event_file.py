@@ -9,7 +9,13 @@ from typing import Any
 from tidelog.env.trace import Level, Trace
 from tidelog.model import TopicPartition
 from tidelog.replication.events.in_sync import AppendSampled
-from tidelog.runtime.event_file import EVENTS_FILE, EventFile, clock_of_this_machine
+from tidelog.runtime.event_file import (
+    EVENTS_FILE,
+    MAX_EVENTS_PER_TICK,
+    MOST_WAITING,
+    EventFile,
+    clock_of_this_machine,
+)
 from tidelog.runtime.log_lines import LogLines
 
 
@@ -113,3 +119,39 @@ def test_a_disk_that_fails_costs_events_and_not_the_node(tmp_path: Path) -> None
     # Whatever half a line the failure left has an end.
     assert (place / EVENTS_FILE).read_text().startswith("\n")
     assert [event["payload"]["required"] for event in read(place / EVENTS_FILE)] == [2]
+
+
+def test_thousands_of_events_are_written_in_slices_and_in_order(tmp_path: Path) -> None:
+    file = opened(tmp_path)
+    file.flush()
+    trace = Trace(file, measures=True)
+    for required in range(3 * MAX_EVENTS_PER_TICK):
+        trace.event(append(required))
+    for ticks in (1, 2, 3):
+        assert file.has_waiting
+        file.flush()
+        written = read(tmp_path / EVENTS_FILE)
+        assert len(written) == 1 + ticks * MAX_EVENTS_PER_TICK
+    assert not file.has_waiting
+    assert [event["seq"] for event in written] == list(range(len(written)))
+    assert [event["payload"]["required"] for event in written[1:]] == list(range(len(written) - 1))
+    assert [event["mono_us"] for event in written] == sorted(event["mono_us"] for event in written)
+
+
+def test_more_events_than_may_wait_are_written_at_once(tmp_path: Path) -> None:
+    file = opened(tmp_path, size=64 << 20)
+    trace = Trace(file, measures=True)
+    for required in range(MOST_WAITING + 1):
+        trace.event(append(required))
+    file.flush()
+    assert not file.has_waiting
+    assert len(read(tmp_path / EVENTS_FILE)) == MOST_WAITING + 2
+
+
+def test_a_process_that_ends_writes_what_waits(tmp_path: Path) -> None:
+    file = opened(tmp_path)
+    trace = Trace(file, measures=True)
+    for required in range(3 * MAX_EVENTS_PER_TICK):
+        trace.event(append(required))
+    file.write_all()
+    assert len(read(tmp_path / EVENTS_FILE)) == 3 * MAX_EVENTS_PER_TICK + 1

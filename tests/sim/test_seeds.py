@@ -1,13 +1,16 @@
 """Seeds of both tiers: the production node under faults, every checker watching."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tidelog.sim.campaign.seeds import replay_command, run_seed
+from tidelog.sim.campaign.seeds import QUORUM, replay_command, run_seed
 from tidelog.sim.campaign.tally import Tally
+from tidelog.sim.engine.work import FREE
 from tidelog.sim.report.marks import MARKS
 from tidelog.sim.report.outcome import Outcome
+from tidelog.sim.runs.cluster import ClusterRun
 from tidelog.sim.scenarios.families import DATA_LOSS, data_loss_swarm, names, swarm_of
 from tidelog.sim.scenarios.fault_kinds import DiskFault, FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES
@@ -40,7 +43,13 @@ def run_and_judge(tier: str, scenario: str, seed: int) -> Outcome:
 
 @pytest.mark.parametrize(("tier", "scenario", "seed"), KNOWN)
 def test_a_seed_that_once_failed(tier, scenario, seed):
-    run_and_judge(tier, scenario, int(seed))
+    if tier == QUORUM:
+        run_and_judge(tier, scenario, int(seed))
+        return
+    # Where work costs time the same draws meet other states than those that failed.
+    run = ClusterRun(int(seed), replace(swarm_of(scenario, int(seed)), hardware=FREE))
+    run.world.silent = True
+    assert run.run().violation is None
 
 
 @pytest.mark.parametrize(("tier", "scenario", "seed"), FRESH)

@@ -10,14 +10,18 @@ from tests.sim.test_cluster import led_world, running_world
 from tidelog.env.disk import Disk, File
 from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import Operation
+from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.sim.checkers.turns import LONGEST_TURN_US, BoundedTurn, QuorumStands
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.work import COSTS_US, FREE, HARDWARE, USUAL, EventLoop, Hardware, Work
 from tidelog.sim.engine.world import World
+from tidelog.sim.quorum.cluster import QuorumCluster
+from tidelog.sim.quorum.options import QUICK, Composition, Conditions
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.runs.cluster import ClusterRun
+from tidelog.sim.runs.quorum import QuorumRun, draw_quorum
 from tidelog.sim.scenarios.swarm import draw
 
 COUNT_ALL = dict.fromkeys(COSTS_US, 1)
@@ -221,6 +225,35 @@ def test_whatever_the_hardware_a_seed_is_the_same_twice(name):
     first, second = (ClusterRun(5, swarm).run() for _ in range(2))
     assert first == second
     assert first.violation is None
+
+
+def test_what_reaches_a_busy_voter_waits():
+    cluster = QuorumCluster(
+        Prng(3), composition=Composition(3, slowness=100), config=QUICK, conditions=Conditions()
+    )
+    cluster.start_all()
+    assert cluster.run_until(lambda: (one := cluster.leader()) is not None and not one.busy, 20_000)
+    leader = cluster.leader()
+    assert leader is not None
+    assert cluster.append(leader, [b"first"]) is not None
+    assert leader.busy
+    end = leader.quorum.log_end_offset
+    assert cluster.append(leader, [b"second"]) is None
+    assert leader.waiting
+    assert leader.quorum.log_end_offset == end
+    cluster.run_until(lambda: leader.quorum.log_end_offset > end, 1_000)
+    cluster.kill(leader)
+    assert not leader.waiting
+    assert not leader.busy
+
+
+@pytest.mark.parametrize("slowness", [1, 100])
+def test_a_slow_quorum_is_the_same_twice(slowness):
+    swarm = replace(draw_quorum(5), slowness=slowness)
+    first, second = (QuorumRun(5, swarm).run() for _ in range(2))
+    assert first == second
+    assert first.violation is None
+    assert first.trace_hash != QuorumRun(5, replace(swarm, slowness=0)).run().trace_hash
 
 
 # Checkers --------------------------------------------------------------------------------------

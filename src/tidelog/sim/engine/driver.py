@@ -124,7 +124,9 @@ class Driver:
         if host.loop is not None:
             host.loop.on_role_change()
 
-    def _end_turn(self, host: Host, loop: EventLoop, emitted: list[effects.Effect]) -> int:
+    def _end_turn(
+        self, host: Host, loop: EventLoop[effects.Effect], emitted: list[effects.Effect]
+    ) -> int:
         """Returns when the turn is over whose state has just changed."""
         disk_us, host.disk.spent_us = host.disk.spent_us, 0
         decided, replayed = _metadata_ends(host)

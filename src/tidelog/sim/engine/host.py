@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
-from tidelog.env.effects import Closed, CloseReason, Flush, Input, Opened, Received, Replace
+from tidelog.env.effects import Closed, CloseReason, Effect, Flush, Input, Opened, Received, Replace
 from tidelog.env.instant import Instant
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.network import Pipe
@@ -29,7 +29,7 @@ class Host:
     # Whether the process is stopped (SIGSTOP): inputs wait.
     paused: bool = False
     # What the process's turns cost; `None` where work is free.
-    loop: EventLoop | None = None
+    loop: EventLoop[Effect] | None = None
     # Whether the process was asked to stop and has not ended.
     stopping: bool = False
     # Inputs of a process that is stopped, or busy with the turn before.

@@ -21,10 +21,11 @@ Flushes are not in here: another thread carries them out, and the driver draws h
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-from tidelog.env.effects import Effect
 from tidelog.env.memory_disk import Operation
+
+T = TypeVar("T")
 
 
 class Work(Enum):
@@ -107,8 +108,9 @@ HARDWARE: Final[dict[str, Hardware | None]] = {
 """By name; where work is free, nodes do everything in no time."""
 
 
-class EventLoop:
-    """The event loop of a machine's process: what its turns cost, and whether it is free."""
+class EventLoop(Generic[T]):
+    """The event loop of a machine's process: what its turns cost, and whether it is free. `T` is
+    what a turn sends."""
 
     __slots__ = (
         "_costs",
@@ -136,8 +138,8 @@ class EventLoop:
         self._decided = self._replayed = 0
         # What the newest turn cost.
         self.turn_us = 0
-        # The effects of a turn that is not over; `None` while the loop is free.
-        self.under_way: list[Effect] | None = None
+        # What a turn that is not over is going to send; `None` while the loop is free.
+        self.under_way: list[T] | None = None
 
     @property
     def costs(self) -> Costs:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-scale bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
+	@echo "make bench-work-costs  what operations of the disk and work of the node cost, for the simulator"
 	@echo "make bench-controller  time until the partitions of a dead broker have leaders"
 
 $(VENV)/.demo: pyproject.toml
@@ -106,6 +107,9 @@ bench-spark-connector: $(VENV)/.test
 
 bench-ingest-kills: $(VENV)/.test
 	$(BIN)/python -m bench.ingest_kills $(BENCH_ARGS)
+
+bench-work-costs: $(VENV)/.test
+	$(BIN)/python -m bench.work_costs $(BENCH_ARGS)
 
 bench-controller: $(VENV)/.test
 	$(BIN)/python -m bench.controller $(BENCH_ARGS)

@@ -8,7 +8,14 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
-from tidelog.replication import fetch_answers, fetch_reading, follower, hosting, offset_queries
+from tidelog.replication import (
+    fetch_answers,
+    fetch_reading,
+    follower,
+    hosting,
+    metadata_changes,
+    offset_queries,
+)
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions
@@ -149,6 +156,9 @@ def _change_nothing(
     self.env.changed.forget(partition)
 
 
+_ENDLESS: Final = 1 << 30
+"""More than there is of anything."""
+
 SAFEGUARDS: Final = (
     # Truncating ------------------------------------------------------------------------------
     guard(
@@ -274,6 +284,13 @@ SAFEGUARDS: Final = (
     guard("s07", "high-watermark-waits", "acknowledging what only the leader has")
     .replaced(LeaderState, "waits_for", lambda *_: False)
     .replaced(LeaderState, "_check_advance", lambda *_: None),
+    # Long turns ------------------------------------------------------------------------------
+    guard(
+        "s15", "new-logs-in-slices", "a quorum that takes its leader for dead while it makes logs"
+    ).replaced(metadata_changes, "MAX_LOGS_CREATED_PER_TURN", _ENDLESS),
+    guard("s16", "short-slices", "turns of a second").replaced(
+        metadata_changes, "MAX_LOGS_CREATED_PER_TURN", _ENDLESS
+    ),
     # By chance -------------------------------------------------------------------------------
     guard_of_cluster(
         "elections",

@@ -17,6 +17,8 @@ bytes on their way from it. Only a checksum notices.
 
 Everything that struck is counted in `fired`, by kind. While a checker looks at the node from
 outside (`observed`), nothing strikes: a checker's read is not a read of the node's.
+
+Where work costs time (`work`), the disk adds up what its operations cost.
 """
 
 from collections import Counter
@@ -27,6 +29,7 @@ from typing import Final
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
+from tidelog.sim.engine.work import MIB, Costs, Work
 
 READS: Final = frozenset((Operation.READ,))
 WRITES: Final = frozenset((Operation.APPEND, Operation.CREATE, Operation.TRUNCATE))
@@ -100,6 +103,10 @@ class SimDisk(MemoryDisk):
         self.on_crash: Callable[[SimDisk], None] | None = None
         # How often what happened.
         self.fired: Counter[str] = Counter()
+        # What each operation costs; `None` where work is free.
+        self.costs: Costs | None = None
+        # Microseconds that operations have cost since its driver last took them.
+        self.spent_us = 0
         # Who looks from outside.
         self._observation = Observation()
 
@@ -158,6 +165,8 @@ class SimDisk(MemoryDisk):
         """Lets an operation fail, or the process end."""
         if self._observation.depth:
             return
+        if self.costs is not None:
+            self.spent_us += self.costs[operation]
         if self.witness is not None:
             self.witness(operation, path)
         if self.failing is not None:
@@ -181,6 +190,8 @@ class SimDisk(MemoryDisk):
 
     def wrote(self, path: str, data: bytearray, size_bytes: int) -> None:
         """Takes half of an append back, and the process with it."""
+        if self.costs is not None:
+            self.spent_us += size_bytes * self.costs[Work.APPEND_MIB] // MIB
         if self.tears_next_append:
             self.tears_next_append = False
             lost_bytes = size_bytes - size_bytes // 2
@@ -190,7 +201,11 @@ class SimDisk(MemoryDisk):
 
     def deliver(self, path: str, data: bytes) -> bytes:
         """Bytes on their way to the process; one bit of them may change."""
-        if self._observation.depth or self.misread_in is None or not data or path == IDENTITY_FILE:
+        if self._observation.depth:
+            return data
+        if self.costs is not None:
+            self.spent_us += len(data) * self.costs[Work.READ_MIB] // MIB
+        if self.misread_in is None or not data or path == IDENTITY_FILE:
             return data
         if self.misread_in:
             self.misread_in -= 1

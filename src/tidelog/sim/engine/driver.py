@@ -5,6 +5,9 @@ Inputs that reach a node at the same instant are followed by one `wake`. After t
 `check()` runs, so that an invariant that breaks names the event that broke it, and observers (the
 checkers) look at the node. Bytes travel over the `Network`, flushes take a drawn time and are
 answered in order, timers are the nodes' own deadlines.
+
+On hosts whose work costs time (`work`) a tick is followed by the rest of its turn: the effects
+leave at its end, and inputs that arrive before it wait.
 """
 
 from collections.abc import Callable
@@ -18,6 +21,7 @@ from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
 from tidelog.sim.engine.timeline import Simulation
+from tidelog.sim.engine.work import EventLoop
 
 
 class Driver:
@@ -41,9 +45,12 @@ class Driver:
         """Hands an input to the process of a host, if it is still the one that it is for."""
         if host.node is None or host.life != life:
             return
-        if host.paused:
+        if host.paused or host.busy:
             host.waiting.append(event)
             return
+        if host.loop is not None:
+            size_bytes = len(event.data) if isinstance(event, effects.Received) else 0
+            host.loop.on_input(size_bytes)
         try:
             host.node.receive(event, host.local(self._simulation.now))
         except ProcessKilled:
@@ -61,7 +68,7 @@ class Driver:
     def _tick(self, host: Host, life: int) -> None:
         if host.life == life:
             host.tick_at = -1
-        if host.node is None or host.life != life or host.paused:
+        if host.node is None or host.life != life or host.paused or host.busy:
             return
         try:
             host.node.wake(host.local(self._simulation.now))
@@ -80,19 +87,89 @@ class Driver:
         life = host.life
         simulation.event_count += 1
         emitted = node.take_effects()
+        over_at = simulation.now if host.loop is None else self._end_turn(host, host.loop, emitted)
         simulation.digest.update(b"%d %d %d" % (simulation.now, host.node_id, len(emitted)))
         if self.check_every and simulation.event_count % self.check_every == 0:
             node.check()
         if effects.Exit not in map(type, emitted):
             for observe in self.observers:
                 observe(host)
+        if host.life == life and not self._keep_busy(host, emitted, over_at):
+            self._let_go(host, emitted)
+
+    def _let_go(self, host: Host, emitted: list[effects.Effect]) -> None:
+        """Carries out the effects of a turn that is over."""
+        life = host.life
         for effect in emitted:
             if host.life != life:
                 return
             self._carry_out(host, effect)
-        if host.life != life:
+        if host.life == life:
+            assert host.node is not None, f"{host.name} has no process"
+            self._set_timer(host, host.node.deadline())
+
+    # Turns that take time --------------------------------------------------------------------
+
+    def on_started(self, host: Host) -> None:
+        """A process was made, and has read its disk."""
+        if host.loop is None:
+            self.queue_tick(host)
             return
-        self._set_timer(host, node.deadline())
+        host.loop.begin_life(*_metadata_ends(host))
+        if not self._keep_busy(host, [], self._end_turn(host, host.loop, [])):
+            self.queue_tick(host)
+
+    def on_role_change(self, host: Host) -> None:
+        """A replica of a host has changed its role."""
+        if host.loop is not None:
+            host.loop.on_role_change()
+
+    def _end_turn(
+        self, host: Host, loop: EventLoop[effects.Effect], emitted: list[effects.Effect]
+    ) -> int:
+        """Returns when the turn is over whose state has just changed."""
+        disk_us, host.disk.spent_us = host.disk.spent_us, 0
+        decided, replayed = _metadata_ends(host)
+        now = self._simulation.now
+        return loop.end_turn(now, disk_us, len(emitted), decided=decided, replayed=replayed)
+
+    def _keep_busy(self, host: Host, emitted: list[effects.Effect], over_at: int) -> bool:
+        """Keeps effects back until the turn is over; False when it is over in this millisecond."""
+        delay_ms = over_at - self._simulation.now
+        if host.loop is None or delay_ms <= 0:
+            return False
+        host.loop.under_way = emitted
+        life = host.life
+        self._simulation.at(delay_ms, lambda: self._become_free(host, life))
+        return True
+
+    def _become_free(self, host: Host, life: int) -> None:
+        """A turn is over: its effects leave, and what waited is the next one. A process that is
+        stopped meanwhile ends its turn when it goes on."""
+        if host.life != life or host.loop is None or host.paused:
+            return
+        emitted = host.loop.under_way
+        if emitted is None or not host.loop.is_over(self._simulation.now):
+            # The process was stopped, and has ended this turn when it went on.
+            return
+        host.loop.under_way = None
+        self._let_go(host, emitted)
+        if host.life == life:
+            self._take_waiting(host)
+
+    def resume(self, host: Host) -> None:
+        """A process that was stopped goes on."""
+        if host.busy:
+            self._become_free(host, host.life)
+        else:
+            self._take_waiting(host)
+
+    def _take_waiting(self, host: Host) -> None:
+        waiting, host.waiting = host.waiting, []
+        for event in waiting:
+            self.deliver(host, host.life, event)
+        if host.node is not None:
+            self.queue_tick(host)
 
     def _set_timer(self, host: Host, deadline: Instant | None) -> None:
         if deadline is None:
@@ -172,10 +249,7 @@ class Driver:
         host.disk_busy = False
         self._begin_flush(host)
         try:
-            if isinstance(work, effects.Flush):
-                host.disk.sync(work.file)
-            else:
-                _replace(host, work.path, work.data)
+            _make_durable(host, work)
         except ProcessKilled:
             self._on_fuse(host)
         except StorageError as error:
@@ -183,6 +257,25 @@ class Driver:
         else:
             if work.subject is not None:
                 self.deliver(host, life, effects.Flushed(work.subject))
+
+
+def _metadata_ends(host: Host) -> tuple[int, int]:
+    """The exclusive ends of a node's metadata log and of its image."""
+    assert host.node is not None, f"{host.name} has no process"
+    broker = host.node.broker
+    return broker.quorum.log_end_offset, broker.image.offset
+
+
+def _make_durable(host: Host, work: effects.Flush | effects.Replace) -> None:
+    """What the thread behind the loop does: its time is drawn, and is not the loop's."""
+    spent_us = host.disk.spent_us
+    try:
+        if isinstance(work, effects.Flush):
+            host.disk.sync(work.file)
+        else:
+            _replace(host, work.path, work.data)
+    finally:
+        host.disk.spent_us = spent_us
 
 
 def _replace(host: Host, path: str, data: bytes) -> None:

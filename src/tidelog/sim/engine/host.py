@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
-from tidelog.env.effects import Closed, CloseReason, Flush, Input, Opened, Received, Replace
+from tidelog.env.effects import Closed, CloseReason, Effect, Flush, Input, Opened, Received, Replace
 from tidelog.env.instant import Instant
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.network import Pipe
+from tidelog.sim.engine.work import EventLoop, Hardware
 
 
 @dataclass(slots=True, eq=False)
@@ -27,8 +28,11 @@ class Host:
     life: int = 0
     # Whether the process is stopped (SIGSTOP): inputs wait.
     paused: bool = False
+    # What the process's turns cost; `None` where work is free.
+    loop: EventLoop[Effect] | None = None
     # Whether the process was asked to stop and has not ended.
     stopping: bool = False
+    # Inputs of a process that is stopped, or busy with the turn before.
     waiting: list[Input] = field(default_factory=list)
     # False between a power cut and the next start.
     powered: bool = True
@@ -72,6 +76,21 @@ class Host:
     def disk_idle(self) -> bool:
         """Whether the disk has done all that the process has asked of it."""
         return not (self.disk_busy or self.metadata_queue or self.disk_queue)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the process is in the middle of a turn."""
+        return self.loop is not None and self.loop.under_way is not None
+
+    def set_hardware(self, hardware: Hardware | None) -> None:
+        """What work costs from the next start on."""
+        self.loop = None if hardware is None else EventLoop(hardware)
+        self.set_disk(self.disk)
+
+    def set_disk(self, disk: SimDisk) -> None:
+        """The machine gets another disk."""
+        self.disk = disk
+        disk.costs = None if self.loop is None else self.loop.costs
 
     @property
     def running(self) -> bool:

@@ -12,6 +12,7 @@ How a process can end
 """
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
@@ -23,6 +24,7 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import write_first_voters
 from tidelog.log.identity import read_identity
+from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan, ReplicaDropped
 from tidelog.sim.engine.client_machine import CLIENT, ClientMachine
 from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.driver import Driver
@@ -30,8 +32,12 @@ from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
 from tidelog.sim.engine.timeline import NodeTrace, Simulation
+from tidelog.sim.engine.work import Hardware
 from tidelog.sim.report.elections import Elections
 from tidelog.sim.report.marks import MarksHit
+
+ROLE_CHANGES: Final = (LeadershipBegan, FollowingBegan, ReplicaDropped)
+"""By these events a driver sees that a replica changed its role."""
 
 
 class World(Simulation):
@@ -66,6 +72,7 @@ class World(Simulation):
         self.clients = ClientMachine(self, self.network)
         self.network.machines[CLIENT] = self.clients
         self.hosts: dict[int, Host] = {}
+        self._by_name: dict[str, Host] = {}
         # Whether voters come and go (`kraft.version` 1).
         self.voters_in_log = voters_in_log
         formation = Formation(nodes, controllers, voters_in_log)
@@ -79,6 +86,7 @@ class World(Simulation):
                 self.driver.deliver,
             )
             self.hosts[node_id] = self.network.machines[host.name] = host
+            self._by_name[host.name] = host
         if voters_in_log:
             first = self.as_voters
             for node_id in first:
@@ -88,6 +96,8 @@ class World(Simulation):
         """Appends a line of a node's trace, and looks for a mark and a new leader."""
         self.marks.note(event)
         self.elections.note(event, host, self.now)
+        if isinstance(event, ROLE_CHANGES):
+            self.driver.on_role_change(self._by_name[host])
         for watch in self.watchers:
             watch(host, event)
         if not self.silent:
@@ -152,7 +162,7 @@ class World(Simulation):
             return False
         for observe in self.starters:
             observe(host)
-        self.driver.queue_tick(host)
+        self.driver.on_started(host)
         return True
 
     def start_all(self) -> None:
@@ -173,6 +183,8 @@ class World(Simulation):
         host.metadata_queue.clear()
         host.disk_queue.clear()
         host.disk_busy = False
+        if host.loop is not None:
+            host.loop.end_life()
 
     def kill(self, node_id: int, *, reset: bool = False) -> None:
         """SIGKILL: the process is gone, its kernel closes its streams, the page cache stays.
@@ -210,11 +222,7 @@ class World(Simulation):
         if not host.paused:
             return
         host.paused = False
-        waiting, host.waiting = host.waiting, []
-        for event in waiting:
-            self.driver.deliver(host, host.life, event)
-        if host.node is not None:
-            self.driver.queue_tick(host)
+        self.driver.resume(host)
 
     def set_wall_offset(self, node_id: int, offset_ms: int) -> None:
         """The wall clock of a machine jumps."""
@@ -230,11 +238,18 @@ class World(Simulation):
             host.timer_at = -1
             self.driver.queue_tick(host)
 
+    def set_hardware(self, hardware: Hardware | None) -> None:
+        """What work costs on all machines, none of them started; `None`, as at first: nothing."""
+        # Changes of role are counted by their events.
+        assert hardware is None or self._trace_level <= Level.INFO, "the trace leaves out too much"
+        for host in self.hosts.values():
+            host.set_hardware(hardware)
+
     def wipe(self, node_id: int) -> None:
         """The disk of a dead machine is replaced by an empty one, formatted for the same node."""
         host = self.hosts[node_id]
         assert host.node is None, f"{host.name} runs"
-        host.disk = new_disk(node_id, self.prng)
+        host.set_disk(new_disk(node_id, self.prng))
 
     # Links ---------------------------------------------------------------------------------
 

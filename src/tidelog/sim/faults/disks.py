@@ -32,7 +32,7 @@ def _slow_disk(arena: Arena) -> Lasts:
     host = arena.victim()
     host.flush_ms = (0, arena.prng.choice((300, 3_000)))
     yield Lasting(f"{host.name}: slow disk")
-    host.flush_ms = (0, arena.swarm.flush_ms)
+    host.flush_ms = arena.swarm.flush_range_ms
 
 
 def _may_break(arena: Arena, host: Host) -> bool:
@@ -79,7 +79,7 @@ def _stall(arena: Arena) -> Lasts:
     host = arena.any_host()
     host.flush_ms = (0, arena.prng.choice((1_000, 5_000, STALL_MS)))
     yield Lasting(f"{host.name}: {DiskFault.STALL.value}", extends=True)
-    host.flush_ms = (0, arena.swarm.flush_ms)
+    host.flush_ms = arena.swarm.flush_range_ms
 
 
 def _trouble(fault: DiskFault, arena: Arena) -> Lasts:

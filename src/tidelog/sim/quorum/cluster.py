@@ -25,6 +25,7 @@ from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.formation import CLUSTER_ID, WALL_START_MS
 from tidelog.sim.engine.timeline import NodeTrace, Simulation, Timeline
+from tidelog.sim.engine.work import EventLoop, Hardware
 from tidelog.sim.quorum.exchange import Act, Exchange, ReplyTo
 from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
 from tidelog.sim.quorum.options import Composition, Conditions
@@ -68,6 +69,9 @@ class QuorumCluster(Simulation):
         }
         self.exchange = Exchange(self, prng, conditions, self.replicas, self._act)
         self.disks = Disks(self, prng, conditions, self._act)
+        for replica in self.replicas.values() if composition.slowness else ():
+            replica.loop = EventLoop(Hardware(composition.slowness))
+            replica.disk.costs = replica.loop.costs
         for node_id, replica in self.replicas.items() if composition.dynamic else ():
             replica.configured = False
             if node_id in self.voters:
@@ -124,6 +128,8 @@ class QuorumCluster(Simulation):
             self._open(replica, trace)
             replica.quorum.wall_offset_ms = WALL_START_MS
             replica.quorum.start(self.now)
+            if replica.loop is not None:
+                replica.loop.begin_life(replica.log.log_end_offset, 0)
         except (ProcessKilled, UsageError) as error:
             if isinstance(error, UsageError):
                 self.note(f"n{replica.node_id} refuses to start: {error}")
@@ -167,6 +173,7 @@ class QuorumCluster(Simulation):
     def _die(self, replica: Replica, durable_end: int) -> None:
         replica.alive = False
         replica.life += 1
+        replica.end_work()
         replica.durable_end = durable_end
         replica.disk.fuse = None
         self.exchange.on_process_ended(replica)
@@ -176,6 +183,7 @@ class QuorumCluster(Simulation):
         voter any more, and the operator does not configure it as one either."""
         assert not replica.alive, f"n{replica.node_id} runs"
         replica.disk = SimDisk(f"n{replica.node_id}")
+        replica.disk.costs = None if replica.loop is None else replica.loop.costs
         replica.durable_end = 0
         if self.dynamic:
             replica.lost_disks += 1
@@ -206,17 +214,25 @@ class QuorumCluster(Simulation):
         self._act(replica, lambda: replica.quorum.on_request(request, request, self.now))
 
     def upgrade(self, replica: Replica) -> None:
-        """An operator asks a leader to move the configured voters to the log."""
+        """An operator asks a leader to move the configured voters to the log; a busy one does not
+        listen."""
+        if replica.busy:
+            return
         outcomes: list[tuple[ErrorCode, str]] = []
         self._act(replica, lambda: outcomes.append(replica.quorum.upgrade_version(1, self.now)))
         if outcomes and outcomes[0][0] is ErrorCode.NONE and replica.alive:
             self.voter_oracle.note_upgrade(replica.quorum)
 
     def append(self, replica: Replica, values: list[bytes]) -> int | None:
-        """Appends at a replica that takes itself for the leader; `None` when it does not."""
-        quorum, wall_ms, found = replica.quorum, WALL_START_MS + self.now, list[int]()
-        with suppress(messages.NotLeader):
-            self._act(replica, lambda: found.append(quorum.append(values, self.now, wall_ms)))
+        """Appends at a replica that takes itself for the leader; `None` when it does not, and when
+        it is busy: it appends later then."""
+        quorum, found = replica.quorum, list[int]()
+
+        def append() -> None:
+            with suppress(messages.NotLeader):
+                found.append(quorum.append(values, self.now, WALL_START_MS + self.now))
+
+        self._act(replica, append)
         return found[0] if found else None
 
     # Time ------------------------------------------------------------------------------------
@@ -224,8 +240,13 @@ class QuorumCluster(Simulation):
     run = Simulation.run_for
 
     def _act(self, replica: Replica, action: Callable[[], object]) -> None:
-        """One input of one replica, and the end of its tick."""
+        """One input of one replica, and the end of its tick; later, when it is busy."""
+        if replica.busy:
+            replica.waiting.append(action)
+            return
         quorum = replica.quorum
+        if replica.loop is not None:
+            replica.loop.on_input(0)
         try:
             action()
             self.event_count += 1
@@ -237,19 +258,45 @@ class QuorumCluster(Simulation):
         outputs = quorum.take_outputs()
         state = (self.now, replica.node_id, len(outputs), quorum.epoch, quorum.log_end_offset)
         self.digest.update(b"%d %d %d %d %d" % state)
+        over_at = replica.end_turn(self.now, outputs)
+        if over_at > self.now:
+            free = replica.in_this_life(lambda: self._become_free(replica))
+            self.at(over_at - self.now, free)
+            self._check(replica)
+            return
+        self._let_go(replica, outputs)
+        self._check(replica)
+        self._set_timer(replica)
+
+    def _become_free(self, replica: Replica) -> None:
+        """A turn is over: what it wanted to send leaves, and what waited is handled."""
+        assert replica.loop is not None, "work is free"
+        outputs, replica.loop.under_way = replica.loop.under_way, None
+        self._let_go(replica, outputs or [])
+        self._set_timer(replica)
+        waiting, replica.waiting = replica.waiting, []
+        for action in waiting:
+            if replica.alive:
+                self._act(replica, action)
+
+    def _let_go(self, replica: Replica, outputs: list[messages.Output]) -> None:
         for output in outputs:
             if isinstance(output, messages.SendRequest):
                 self.exchange.send_request(replica, output)
             else:
                 self._send_reply(replica, output)
         self.disks.take(replica)
-        self._check(replica)
-        deadline = quorum.deadline()
-        if deadline is not None and deadline != replica.timer_at:
+
+    def _set_timer(self, replica: Replica) -> None:
+        deadline = replica.quorum.deadline()
+        if deadline is None or deadline == replica.timer_at:
+            return
+        # A turn that took long may be over behind the next deadline.
+        if replica.loop is None:
             assert deadline > self.now, f"n{replica.node_id} spins at {self.now}"
-            replica.timer_at = deadline
-            expire = replica.in_this_life(lambda: self._on_timer(replica, deadline))
-            self.at(deadline - self.now, expire)
+        replica.timer_at = deadline
+        expire = replica.in_this_life(lambda: self._on_timer(replica, deadline))
+        self.at(max(0, deadline - self.now), expire)
 
     def _send_reply(self, sender: Replica, reply: messages.Reply) -> None:
         to, response = reply.reply_to, reply.response

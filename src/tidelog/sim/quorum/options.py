@@ -31,6 +31,8 @@ class Composition:
     """Records between two snapshots; 0 for none."""
     segment_bytes: int = 1 << 14
     """Of the log."""
+    slowness: int = 0
+    """What work costs, in times of the usual; 0 for nothing."""
 
 
 @dataclass(slots=True)

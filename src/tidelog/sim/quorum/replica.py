@@ -14,6 +14,7 @@ from tidelog.kraft.messages import (
     Committed,
     CommittedBatch,
     LoadedSnapshot,
+    Output,
     ReplicaKey,
     Request,
     SnapshotId,
@@ -23,6 +24,7 @@ from tidelog.kraft.quorum import Quorum
 from tidelog.kraft.snapshots import SnapshotWriter
 from tidelog.log.log import Log
 from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.work import EventLoop
 from tidelog.sim.quorum.membership import FIRST_PORT, directory_of, endpoint_of
 
 RECORDS_PER_STEP = 3
@@ -107,6 +109,10 @@ class Replica:
     # Requests without an answer: the peer's id as the requester knows it, the request, and the
     # replica that it went to.
     requests: list[tuple[int, Request, int]] = field(default_factory=list)
+    # What its turns cost; `None` where work is free.
+    loop: EventLoop[Output] | None = None
+    # Inputs that wait until the turn is over, in order.
+    waiting: list[Callable[[], object]] = field(default_factory=list)
     # What its disk has to do, in order.
     disk_queue: deque[Effect] = field(default_factory=deque)
     # The instant for which a timer is queued.
@@ -132,6 +138,35 @@ class Replica:
         self.high_watermark = 0
         self.saving = False
         self.state = RecordList(snapshot_every)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the process is in the middle of a turn."""
+        return self.loop is not None and self.loop.under_way is not None
+
+    def end_work(self) -> None:
+        """The process is gone, in the middle of a turn perhaps."""
+        self.waiting.clear()
+        self.disk.spent_us = 0
+        if self.loop is not None:
+            self.loop.end_life()
+
+    def end_turn(self, now: int, outputs: list[Output]) -> int:
+        """Adds up what a turn has cost, and keeps its outputs back until it is over; returns when
+        that is."""
+        if self.loop is None:
+            return now
+        disk_us, self.disk.spent_us = self.disk.spent_us, 0
+        over_at = self.loop.end_turn(
+            now,
+            disk_us,
+            len(outputs) + len(self.effects),
+            decided=self.quorum.log_end_offset,
+            replayed=self.quorum.high_watermark,
+        )
+        if over_at > now:
+            self.loop.under_way = outputs
+        return over_at
 
     def in_this_life(self, action: Callable[[], None]) -> Callable[[], None]:
         """The action, unless the process has ended when it is due."""

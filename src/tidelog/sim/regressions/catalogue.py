@@ -16,6 +16,7 @@ from tidelog.sim.regressions import (
     devices,
     in_sync,
     late_answers,
+    long_turns,
     own_rules,
     producers,
     quorum,
@@ -30,7 +31,7 @@ _NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
 _PARTS: Final = re.compile(r"^(Origin|Case|Must): ", re.MULTILINE)
 _FAMILIES: Final = (
     *(truncation, late_answers, in_sync, terms, devices),
-    *(producers, readers, quorum, own_rules),
+    *(producers, readers, quorum, own_rules, long_turns),
 )
 
 

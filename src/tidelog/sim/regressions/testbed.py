@@ -5,7 +5,7 @@ keeps what the report needs: the trace, virtual time, the number of events.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tidelog.config import LogConfig, NodeConfig, QuorumConfig, ReplicationConfig
@@ -21,6 +21,7 @@ from tidelog.metadata.image import PartitionImage
 from tidelog.model import Uuid
 from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.disk import SimDisk
+from tidelog.sim.engine.work import FREE, HARDWARE
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.cluster import QuorumCluster
 from tidelog.sim.quorum.options import QUICK, Composition, Conditions
@@ -272,9 +273,17 @@ class Testbed:
         self._made.append(cluster)
         return cluster
 
-    def world(self, *, tweak: Callable[[NodeConfig], NodeConfig] | None = None) -> World:
+    def world(
+        self,
+        *,
+        tweak: Callable[[NodeConfig], NodeConfig] | None = None,
+        settings: Mapping[str, str] | None = None,
+        hardware: str = FREE,
+    ) -> World:
         """Three whole nodes on a simulated network."""
-        world = World(self.prng.next_u64(), tweak=tweak, trace_level=self._trace_level)
+        level = self._trace_level if hardware == FREE else min(self._trace_level, Level.INFO)
+        world = World(self.prng.next_u64(), settings=settings, tweak=tweak, trace_level=level)
+        world.set_hardware(HARDWARE[hardware])
         self._made.append(world)
         return world
 

@@ -21,8 +21,10 @@ from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
 from tidelog.sim.checkers.metadata import OneChangeAtATime
 from tidelog.sim.checkers.readings import RestartLosesNothing
+from tidelog.sim.checkers.turns import BoundedTurn
 from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.work import FREE, HARDWARE
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Polled
 from tidelog.sim.evidence.oracle import Oracle, partition_id
@@ -59,8 +61,9 @@ def world_of(seed: int, swarm: Swarm, trace_level: Level = Level.INFO) -> World:
         tweak=swarm.tweak,
         trace_level=trace_level,
     )
+    world.set_hardware(HARDWARE[swarm.hardware])
     for host in world.hosts.values():
-        host.flush_ms = (0, swarm.flush_ms)
+        host.flush_ms = swarm.flush_range_ms
     return world
 
 
@@ -99,6 +102,8 @@ class ClusterRun:
             self.evidence, [*checkers(), *self._disk_checkers()], sweep_every=SWEEP_EVERY
         )
         self.world.driver.observers.append(self._look)
+        if self.swarm.hardware != FREE:
+            self.world.driver.observers.append(BoundedTurn().on_event)
         if self.swarm.voters_in_log:
             self.world.driver.observers.append(self._voters.on_event)
 
@@ -244,7 +249,7 @@ class ClusterRun:
         self._until(
             "ProducesAfterHealing",
             lambda: bool(asked) and not waiting(),
-            PROBE_LIMIT_MS + self.swarm.flush_ms * (queued + FLUSHES_PER_PROBE * count),
+            PROBE_LIMIT_MS + self.swarm.flush_range_ms[1] * (queued + FLUSHES_PER_PROBE * count),
             lambda: [f"{len(waiting())} partitions do not acknowledge"],
         )
 

@@ -34,6 +34,7 @@ KINDS: Final = (
     "suspicion",
     "resign",
 )
+SLOWNESS: Final = (0, 0, 1, 5, 100)
 DAMAGE: Final = "damage-snapshot"
 """Only where snapshots are made, and only on a minority of the voters (P4)."""
 
@@ -68,6 +69,8 @@ class QuorumSwarm:
     """A replica that is not a voter asks to become one."""
     wipes: bool = False
     """Voters lose their disks, one after the other."""
+    slowness: int = 0
+    """What work costs, in times of the usual (`engine/work.py`); 0 for nothing."""
 
     def describe(self) -> str:
         """One line, printed before a run."""
@@ -107,6 +110,7 @@ def draw_quorum(seed: int) -> QuorumSwarm:
         auto_join=dynamic and voting.chance(1, 4),
         upgrade=dynamic and voting.chance(1, 3),
         wipes=dynamic and voting.chance(1, 2),
+        slowness=stream(seed, "quorum hardware").choice(SLOWNESS),
     )
 
 
@@ -135,6 +139,7 @@ class QuorumRun:
                 upgradable=swarm.upgrade,
                 snapshot_every=swarm.snapshot_every,
                 segment_bytes=swarm.segment_bytes,
+                slowness=swarm.slowness,
             ),
             config=replace(
                 QUICK,
@@ -350,9 +355,13 @@ class QuorumRun:
                 cluster.start(replica)
 
     def _is_working(self) -> bool:
-        """One leader whom all follow, and everybody has everything."""
+        """One leader whom all follow and who listens, and everybody has everything."""
         leader = self.cluster.leader()
-        return leader is not None and all(
-            one.follows(leader) and one.quorum.high_watermark == leader.quorum.log_end_offset
-            for one in self.cluster.alive()
+        return (
+            leader is not None
+            and not leader.busy
+            and all(
+                one.follows(leader) and one.quorum.high_watermark == leader.quorum.log_end_offset
+                for one in self.cluster.alive()
+            )
         )

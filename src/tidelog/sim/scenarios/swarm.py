@@ -17,6 +17,7 @@ import crc32c
 
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
+from tidelog.sim.engine.work import FREE, SLOW, SLOW_MAKE_DIR, SLOW_MS, SLOW_SYNC, USUAL
 from tidelog.sim.scenarios.fault_kinds import DAMAGE, REPORTED, DiskFault, FaultKind
 
 T = TypeVar("T")
@@ -25,6 +26,8 @@ RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector
 UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 COMPOSITIONS: Final = (*((3, 0),) * 9, (1, 0), (5, 0), (3, 3))
 """(Brokers, separate controllers), as often as they are here."""
+MACHINES: Final = (*(FREE,) * 2, *(USUAL,) * 3, SLOW, SLOW_MAKE_DIR, SLOW_SYNC)
+"""Hardware, as often as it is here."""
 FAULT_MS: Final = (5_000, 8_000, 12_000)
 
 
@@ -96,6 +99,8 @@ class Swarm:
     """The voters stand in the metadata log (`kraft.version` 1) and not in the configuration."""
     voter_gap_ms: int = 0
     """Mean time between voters that are added or removed; 0 for none."""
+    hardware: str = FREE
+    """What work costs, by the names of `HARDWARE`."""
     unclean_elections: str = ""
     """Where `unclean.leader.election.enable` is true: on all `topics`, in the `cluster`, or nowhere
     if empty."""
@@ -104,6 +109,11 @@ class Swarm:
     def damages(self) -> bool:
         """Whether bytes on disks change by themselves."""
         return any(fault.damages for fault in self.disk_faults)
+
+    @property
+    def flush_range_ms(self) -> tuple[int, int]:
+        """How long a flush takes, while nothing makes it slower."""
+        return (SLOW_MS, SLOW_MS) if self.hardware == SLOW_SYNC else (0, self.flush_ms)
 
     @property
     def one_copy_is_enough(self) -> bool:
@@ -226,4 +236,5 @@ def draw_plain(seed: int) -> Swarm:
         metadata_segment_bytes=metadata.choice((1_000, 1 << 14, 1 << 30)),
         voters_in_log=voters_in_log,
         voter_gap_ms=voters.choice((0, 400, 2_000)) if voters_in_log else 0,
+        hardware=stream(seed, "swarm of the hardware").choice(MACHINES),
     )

@@ -1,0 +1,159 @@
+"""Scenarios of work that takes long: whole nodes whose work costs time (`engine/work.py`).
+
+A node has one event loop. While it makes a thousand logs it answers no fetch of its followers and
+sends no heartbeat; so its quorum elects another leader, which has the same work before it.
+"""
+
+from typing import Any, Final
+
+from tidelog.config import profile_settings
+from tidelog.errors import ErrorCode
+from tidelog.model import NO_LEADER
+from tidelog.sim.checkers.turns import BoundedTurn, QuorumStands
+from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.work import SLOW, USUAL
+from tidelog.sim.engine.world import World
+from tidelog.sim.regressions.testbed import Testbed
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import millis
+
+TIMEOUT_MS: Final = 10_000
+LIMIT_MS: Final = 60_000
+TOPIC: Final = "many"
+_CHECK_EVERY: Final = 50
+"""Invariants of thousands of replicas, looked at after every event, would be all that is done."""
+
+
+class ManyPartitions:
+    """Three nodes with short timers, whose work costs time, and one topic of many partitions."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        world.silent = True
+        world.driver.check_every = _CHECK_EVERY
+        world.start_all()
+        world.run_until(lambda: all(self._active(host) == 3 for host in self._running()))
+
+    @property
+    def controller(self) -> int:
+        """The quorum's leader, as some node knows it."""
+        node = self._running()[0].node
+        assert node is not None, "it runs"
+        return node.broker.quorum.leader_id
+
+    def create(self, count: int) -> None:
+        """Creates the topic; returns when every node has every log."""
+        code = SimClient(self._world, self.controller).create_topic(TOPIC, partitions=count)
+        assert code == ErrorCode.NONE, f"Setup: {code}"
+        self.wait_for(count)
+
+    def wait_for(self, count: int) -> None:
+        """Waits until every node that runs hosts so many replicas, all of them led."""
+
+        def done() -> bool:
+            return all(
+                len(hosted) == count
+                and all(one.leader_id != NO_LEADER and one.image is not None for one in hosted)
+                for host in self._running()
+                if (hosted := self._hosted(host)) is not None
+            )
+
+        self._world.run_until(done, LIMIT_MS)
+
+    def delete(self) -> None:
+        """Deletes the topic; returns when no node has any of it."""
+        self._ask(
+            ApiKey.DELETE_TOPICS,
+            6,
+            topics=[{"name": TOPIC, "topic_id": None}],
+            timeout=millis(TIMEOUT_MS),
+        )
+        self.wait_for(0)
+        # The files go later, and that is work too.
+        self._world.run_for(2_000)
+
+    def reverse_replicas(self, count: int) -> None:
+        """Another order of the replicas of the first partitions, and its first one to lead."""
+        node = self._running()[0].node
+        assert node is not None, "it runs"
+        partitions = node.broker.image.topics_by_name[TOPIC].partitions
+        moved = [
+            {"partition_index": number, "replicas": list(reversed(partitions[number].replicas))}
+            for number in range(count)
+        ]
+        self._ask(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            1,
+            timeout=millis(TIMEOUT_MS),
+            allow_replication_factor_change=True,
+            topics=[{"name": TOPIC, "partitions": moved}],
+        )
+        self._ask(
+            ApiKey.ELECT_LEADERS,
+            2,
+            election_type=0,
+            topic_partitions=[{"topic": TOPIC, "partitions": list(range(count))}],
+            timeout=millis(TIMEOUT_MS),
+        )
+        self._world.run_for(2_000)
+
+    def kill(self, node_id: int) -> None:
+        """Kills a node; returns when the others lead all that it led."""
+        self._world.kill(node_id)
+        self._world.run_until(
+            lambda: all(
+                one.leader_id not in (NO_LEADER, node_id)
+                for host in self._running()
+                for one in self._hosted(host)
+            ),
+            LIMIT_MS,
+        )
+
+    def _ask(self, key: ApiKey, version: int, /, **values: Any) -> None:
+        SimClient(self._world, self.controller).call(key, version, **values)
+
+    def _running(self) -> list[Host]:
+        return [host for host in self._world.hosts.values() if host.node is not None]
+
+    @staticmethod
+    def _active(host: Host) -> int:
+        assert host.node is not None, "it runs"
+        return sum(broker.active for broker in host.node.broker.image.brokers.values())
+
+    @staticmethod
+    def _hosted(host: Host) -> list[Any]:
+        assert host.node is not None, "it runs"
+        return list(host.node.broker.replicas.partitions.values())
+
+
+def s15_many_partitions_spare_the_quorum(testbed: Testbed) -> None:
+    """A topic of many partitions costs the quorum no epoch.
+
+    Origin: own experience with 3,000 partitions: eight epochs
+    Case: on machines that are five times slower than usual ones a topic of 300 partitions is made,
+    its leaders move, and it is deleted.
+    Must: the leader of the quorum stays the leader.
+    """
+    world = testbed.world(settings=profile_settings("test", 3), hardware=SLOW)
+    cluster = ManyPartitions(world)
+    world.driver.observers.append(QuorumStands().on_event)
+    cluster.create(300)
+    cluster.reverse_replicas(300)
+    cluster.delete()
+
+
+def s16_no_turn_is_long(testbed: Testbed) -> None:
+    """No turn is longer than 50 ms, whatever becomes of a thousand partitions.
+
+    Origin: own experience with 3,000 partitions: turns of seconds
+    Case: a topic of a thousand partitions is made, a hundred of them get other leaders, a broker
+    dies.
+    Must: every turn of every node is short.
+    """
+    world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
+    cluster = ManyPartitions(world)
+    world.driver.observers.append(BoundedTurn().on_event)
+    cluster.create(1000)
+    cluster.reverse_replicas(100)
+    cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))

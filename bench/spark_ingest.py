@@ -23,7 +23,8 @@ from typing import Any
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from tidelog.pipeline.jobs.ingest import IngestPlan, Progress, ingest, prepare
+from tidelog.pipeline.jobs.ingest import Progress, ingest
+from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.testing import LocalCluster
 
 WARM_UP = 10

@@ -5,7 +5,7 @@ import pytest
 from pyspark.errors import PythonException
 
 from tests.unit.pipeline.log_directories import batches, write_broker, write_segment
-from tidelog.cli.spark_job import spark_failure
+from tidelog.cli.spark_failures import spark_failure
 from tidelog.errors import UsageError
 from tidelog.pipeline.jobs.export import Export, choose_replicas, export, publish
 from tidelog.pipeline.logs.layout import find_replicas
@@ -47,7 +47,7 @@ def test_a_failed_export_leaves_nothing(spark, directory, tmp_path):
     damaged.write_bytes(data)
     with pytest.raises(PythonException) as caught:
         export(spark, [directory], ["a"], tmp_path / "out")
-    message, _ = spark_failure(str(caught.value))
+    message = spark_failure(str(caught.value)).message
     assert "(broker 2, `a-0`): batch with base offset 0" in message
     assert [path.name for path in tmp_path.iterdir()] == ["logs"]
 
@@ -56,9 +56,9 @@ def test_missing_offsets_fail_an_export_that_does_not_allow_them(spark, director
     (directory / "node-2" / "data" / "a-0" / f"{0:020d}.log").write_bytes(b"".join(batches(3)))
     with pytest.raises(PythonException) as caught:
         export(spark, [directory], ["a"], tmp_path / "out")
-    message, hint = spark_failure(str(caught.value))
-    assert "(broker 2, `a-0`): no batch holds the offsets [30, 40)" in message
-    assert "`tidelog spark audit`" in hint
+    failure = spark_failure(str(caught.value))
+    assert "(broker 2, `a-0`): no batch holds the offsets [30, 40)" in failure.message
+    assert "`tidelog spark audit`" in failure.hint
     done = export(spark, [directory], ["a"], tmp_path / "out", allow_gaps=True)
     assert done.partitions == (Export("a", 0, 2, 0, 40, 30),)
 

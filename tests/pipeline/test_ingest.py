@@ -10,15 +10,8 @@ from tests.unit.pipeline.log_directories import batch, batches
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed, TableConflict
-from tidelog.pipeline.jobs.ingest import (
-    SOURCE_TYPES,
-    BatchWriter,
-    IngestPlan,
-    bronze,
-    failure_text,
-    ingest,
-    prepare,
-)
+from tidelog.pipeline.jobs.ingest import SOURCE_TYPES, BatchWriter, bronze, failure_text, ingest
+from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.jobs.table import read_table
 from tidelog.records.batch import stamp
 from tidelog.records.control import EndTxnMarker
@@ -57,7 +50,12 @@ _FIRST = [(0, o) for o in [*range(20), *range(21, 31)]] + [(1, o) for o in range
 
 
 def test_a_topic_arrives_once_with_its_lineage_and_an_account(spark, brokers, plan, tmp_path):
-    first = ingest(spark, prepare(plan()))
+    reported = []
+    first = ingest(spark, prepare(plan()), reported.append)
+    assert [(far.batch, far.rows, far.batch_rows, far.batches) for far in reported] == [
+        (0, 50, 50, 1)
+    ]
+    assert reported[0].newest_age_s is not None and reported[0].rows_per_s > 0
     assert (first.rows, first.control_rows, first.gap_rows, first.violations) == (50, 1, 0, ())
     assert first.positions == {"t:0": 31, "t:1": 20}
     assert _places(tmp_path) == _FIRST
@@ -70,7 +68,9 @@ def test_a_topic_arrives_once_with_its_lineage_and_an_account(spark, brokers, pl
         "offset long, key string, value string, leader_epoch int, producer_id long, "
         "base_offset long, ingest_batch long, has_file boolean",
     )
-    found = read_table(spark, tmp_path / "table").where("ingest_batch = 1 and offset in (20, 29)")
+    found = read_table(spark, str(tmp_path / "table")).where(
+        "ingest_batch = 1 and offset in (20, 29)"
+    )
     assertDataFrameEqual(
         found.selectExpr(
             "offset",

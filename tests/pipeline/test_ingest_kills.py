@@ -11,7 +11,8 @@ from tests.pipeline.ingest_rig import (
     wait_for_table,
 )
 from tidelog.env.prng import Prng
-from tidelog.pipeline.jobs.ingest import IngestPlan, ingest, prepare
+from tidelog.pipeline.jobs.ingest import ingest
+from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 
 pytestmark = pytest.mark.spark
 

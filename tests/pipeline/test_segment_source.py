@@ -4,7 +4,8 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 
 from tests.unit.pipeline.log_directories import batches, write_broker
-from tidelog.cli.spark_job import spark_failure
+from tidelog.cli.spark_failures import spark_failure
+from tidelog.errors import UsageError
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +52,7 @@ def test_a_filter_on_base_offset_keeps_the_matching_batches(spark, directory):
 def test_damage_is_one_message_that_names_the_place(spark, directory):
     with pytest.raises(PythonException) as caught:
         _read(spark, directory, mode="records").count()
-    message, _ = spark_failure(str(caught.value))
+    message = spark_failure(str(caught.value)).message
     assert "(broker 2, `a-0`): batch with base offset 90" in message
 
 
@@ -67,6 +68,6 @@ def test_damage_is_one_message_that_names_the_place(spark, directory):
 def test_wrong_use_is_one_message_with_a_hint(spark, directory, path, options, message):
     with pytest.raises(AnalysisException) as caught:
         _read(spark, directory / path, **options).count()
-    message_found, hint = spark_failure(str(caught.value))
-    assert message in message_found
-    assert "debug" not in hint
+    failure = spark_failure(str(caught.value))
+    assert isinstance(failure, UsageError)
+    assert message in failure.message

@@ -1,7 +1,8 @@
 """The `tidelog` command: its verbs, and what becomes of errors.
 
-Exit codes: 0 done, 1 the answer is bad or the work failed, 2 wrong use. Every error is one
-message and one hint; a stack trace comes only with `--debug`, which may stand anywhere.
+Exit codes: 0 done, 1 the answer is bad or the work was refused, 2 wrong use, 3 no answer, try
+again, 130 interrupted. Every error is one message and one hint; a stack trace comes only with
+`--debug`, which may stand anywhere.
 
 Commands import what they need when they run: `tidelog --help` loads no protocol, and a command
 whose packages are an extra (`demo` needs Spark) says so only when it is asked for.
@@ -24,13 +25,14 @@ from tidelog.cli.records import records_app
 from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
-from tidelog.cli.terminal import BadAnswer, WorkFailed, print_error, print_line
+from tidelog.cli.terminal import BadAnswer, NoAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.topics import topics_app
 from tidelog.errors import ErrorCode, StorageError, UsageError
 
 EXIT_DONE: Final = 0
 EXIT_BAD: Final = 1
 EXIT_USAGE: Final = 2
+EXIT_NO_ANSWER: Final = 3
 EXIT_INTERRUPTED: Final = 130
 
 app = typer.Typer(
@@ -130,7 +132,7 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
             return EXIT_USAGE
         case WorkFailed():
             print_error(error.message, error.hint)
-            return EXIT_BAD
+            return EXIT_NO_ANSWER if isinstance(error, NoAnswer) else EXIT_BAD
         case AdminError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             print_error(error.message, "list the topics with `tidelog topics list`")
             return EXIT_BAD
@@ -139,14 +141,14 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
             return EXIT_BAD
         case Unreachable() | TimeoutError():
             print_error(str(error), "look at the nodes with `tidelog status`, and at their logs")
-            return EXIT_BAD
+            return EXIT_NO_ANSWER
         case StorageError():
             print_error(str(error), "check the disk and its permissions")
-            return EXIT_BAD
+            return EXIT_NO_ANSWER
         case OSError():
             named = "" if error.filename is None else f"`{error.filename}`: "
             print_error(f"{named}{error.strerror or error}", "check the disk and its permissions")
-            return EXIT_BAD
+            return EXIT_NO_ANSWER
     if isinstance(error, _Misuse):
         context = getattr(error, "ctx", None)
         path = "tidelog" if context is None else context.command_path

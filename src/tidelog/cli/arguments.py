@@ -1,12 +1,20 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the rule that all options keep.
+
+An option that is given is used or refused. What a single command cannot see is refused here: an
+option with one value that is given twice, of which the last would win, and an address of a scheme
+that is not served, which would become a path.
+"""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.places import local_path
 
 if TYPE_CHECKING:
     from tidelog.client import AdminClient
@@ -14,6 +22,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
+_BROKERS: Final = frozenset(("bootstrap", "bootstrap_server"))
+"""The parameters that are addresses of brokers."""
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 
 
@@ -33,9 +43,55 @@ def command_group(text: str, example: str = "", **more: Any) -> typer.Typer:
     return typer.Typer(help=text, epilog=epilog, rich_markup_mode=None, **more)
 
 
+class _OnceOnly(TyperCommand):
+    """A command that refuses an option of one value that is given twice."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Reads the arguments. Raises `UsageError`."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        single = [
+            one
+            for one in given
+            if one.param_type_name == "option"
+            and not (getattr(one, "multiple", False) or getattr(one, "count", False))
+        ]
+        for index, one in enumerate(single):
+            if one in single[:index]:
+                raise UsageError(
+                    f"`{max(one.opts, key=len)}` is given twice",
+                    f"give it once; `{ctx.command_path}` takes one value of it",
+                )
+        return super().parse_args(ctx, args)
+
+
 def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], Command]:
-    """Adds a command, with an example of a command line below its help."""
-    return group.command(name, epilog=f"Example: tidelog {example}")
+    """Adds a command, with an example of a command line below its help. The function gets paths
+    and brokers' addresses that are some."""
+
+    def add(function: Command) -> Command:
+        @wraps(function)
+        def checked(**given: Any) -> object:
+            for name in _BROKERS & given.keys():
+                _check_brokers(given[name])
+            return function(**{name: _local(value) for name, value in given.items()})
+
+        group.command(name, epilog=f"Example: tidelog {example}", cls=_OnceOnly)(checked)
+        return function
+
+    return add
+
+
+def _check_brokers(given: str | None) -> None:
+    if given is not None:
+        from tidelog.client.core.values import parse_addresses
+
+        parse_addresses(given.split(","))
+
+
+def _local(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_local(one) for one in value]
+    return local_path(value) if isinstance(value, Path) else value
 
 
 DataDir = Annotated[Path, option("--data-dir", "Directory of the local cluster.", "DIR")]
@@ -54,12 +110,18 @@ ConfigItems = Annotated[
 
 
 def assignments(items: Sequence[str] | None) -> dict[str, str]:
-    """The `NAME=VALUE`s of a repeated option; raises `UsageError` for a malformed one."""
+    """The `NAME=VALUE`s of a repeated option; raises `UsageError` for a malformed one
+    and for a name that comes twice."""
     if not items:
         return {}
     from tidelog.config import parse_assignment
 
-    return dict(map(parse_assignment, items))
+    given: dict[str, str] = {}
+    for name, value in map(parse_assignment, items):
+        if name in given:
+            raise UsageError(f"`{name}` is given twice", "give it once: one value has one effect")
+        given[name] = value
+    return given
 
 
 def admin_client(
@@ -74,9 +136,14 @@ def admin_client(
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:
     """Addresses to ask: the given ones, the running nodes of the local cluster, or the default.
 
-    Raises `UsageError` for a local cluster of which no node runs, and for a directory without a
-    cluster that the user named: another cluster must not answer for it.
+    Raises `UsageError` where both are named, for a local cluster of which no node runs, and for a
+    directory without a cluster that the user named: another cluster must not answer for it.
     """
+    if given is not None and data_dir != DEFAULT_DATA_DIR:
+        raise UsageError(
+            f"`--bootstrap-server` and `--data-dir {data_dir}` each name a cluster",
+            "give one of the two",
+        )
     if given is not None:
         return given.split(",")
     from tidelog.testing.cluster_state import read_state

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from tidelog.cli import terminal
-from tidelog.cli.arguments import option
+from tidelog.cli.arguments import command, option
 from tidelog.cli.demo_faults import LeaderFault
 from tidelog.cli.demo_input import DemoInput, find_input
 from tidelog.cli.demo_report import DemoReport, print_report
@@ -55,7 +55,7 @@ _DEFAULT_DIR: Final = Path("tidelog-demo")
 app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command(epilog="Example: tidelog demo --input orders.csv --key-field customer")
+@command(app, "demo", "demo --input orders.csv --key-field customer")
 def demo(
     input_file: Annotated[
         Path | None, option("--input", "CSV or JSON lines. [default: 336,776 real flights]", "FILE")
@@ -66,6 +66,10 @@ def demo(
     data_dir: Annotated[Path, option("--data-dir", "Where the results go.", "DIR")] = _DEFAULT_DIR,
     keep: Annotated[bool, option("--keep", "Keep the nodes' data as well.")] = False,
     brokers: Annotated[int, option("--brokers", "Number of nodes.", min=3)] = 3,
+    base_port: Annotated[
+        int,
+        option("--base-port", "Port of the first node; the others follow. 0: any free ports.", "P"),
+    ] = 0,
     output: Output = TABLE,
 ) -> None:
     """Produce real data, kill a leader, and prove with Spark that nothing was lost."""
@@ -74,7 +78,7 @@ def demo(
     places = _prepare(data_dir)
     with (
         ThreadPoolExecutor(max_workers=2, thread_name_prefix="demo") as workers,
-        _cluster(brokers, places, keep) as cluster,
+        _cluster(brokers, base_port, places, keep) as cluster,
     ):
         run = DemoRun(cluster, found, places, workers)
         report = run.report(begun, kept=places.cluster if keep else None)
@@ -124,10 +128,13 @@ def _prepare(data_dir: Path) -> DemoPlaces:
 
 
 @contextmanager
-def _cluster(brokers: int, places: DemoPlaces, keep: bool) -> Iterator[LocalCluster]:
+def _cluster(
+    brokers: int, base_port: int, places: DemoPlaces, keep: bool
+) -> Iterator[LocalCluster]:
     """Running nodes with production's timers. Kept nodes live in the demo's directory; others in
     a temporary one, and they end with this process however it ends."""
-    cluster = LocalCluster(brokers, data_dir=places.cluster if keep else None, profile="default")
+    directory = places.cluster if keep else None
+    cluster = LocalCluster(brokers, data_dir=directory, base_port=base_port, profile="default")
     with cluster:
         yield cluster
 

@@ -63,6 +63,12 @@ def health(
             "the events are named twice, or not at all",
             "give `--events DIR`, or `--bootstrap-server HOST:PORT`",
         )
+    if follow and (since is not None or report is not None):
+        option = "--since" if since is not None else "--report"
+        raise UsageError(
+            f"`{option}` is about what was, `--follow` reports what happens from now on",
+            "give one of the two",
+        )
     if follow:
         _follow(bootstrap_server, topics or [], master, output)
         return

@@ -3,9 +3,11 @@
 An ingest is prepared before Spark starts, so that a wrong path or topic is reported at once.
 """
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -20,8 +22,17 @@ from tidelog.cli.arguments import (
     find_bootstrap,
     option,
 )
-from tidelog.cli.spark_job import Master, interruptible, needs_spark, open_session
-from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat, counted
+from tidelog.cli.spark_failures import spark_failure, unreachable
+from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
+from tidelog.cli.terminal import (
+    TABLE,
+    BadAnswer,
+    NoAnswer,
+    Output,
+    OutputFormat,
+    WorkFailed,
+    counted,
+)
 from tidelog.errors import UsageError
 
 MASTER: Final = "local[*,4]"
@@ -97,10 +108,11 @@ def ingest(
     epochs went back.
     """
     interval_s = _interval(trigger, continuous)
+    check_master(master, assignments(conf))
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    with needs_spark(), _reported_failures(topic, table):
-        from tidelog.pipeline.jobs.ingest import IngestPlan, prepare
+    with needs_spark(), _named_failures(topic, table):
         from tidelog.pipeline.jobs.ingest import ingest as run_ingest
+        from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 
         prepared = prepare(
             IngestPlan(
@@ -116,7 +128,7 @@ def ingest(
         with (
             open_session(master, assignments(conf)) as spark,
             interruptible() as is_over,
-            _counter() as on_progress,
+            _shown_progress(is_endless=interval_s is not None) as on_progress,
         ):
             result = run_ingest(spark, prepared, on_progress, is_over)
             faults = _faults(spark, table) if verify else None
@@ -135,14 +147,15 @@ def _faults(spark: Any, table: Path) -> list[Any]:
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:
     """Seconds between batches; `None` for a run that ends by itself."""
+    if trigger is not None and continuous:
+        raise UsageError(
+            f"`--continuous` has no pause between batches, `--trigger {trigger}` says when they "
+            "begin",
+            "give one of the two",
+        )
     if trigger is None:
         return 0.0 if continuous else None
     if trigger == "availableNow":
-        if continuous:
-            raise UsageError(
-                "`--continuous` has no end, `--trigger availableNow` has",
-                "leave one of them out, or give an interval such as `--trigger 5s`",
-            )
         return None
     found = re.fullmatch(r"(\d+)(ms|s|m)", trigger)
     if not found:
@@ -153,54 +166,57 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 
 
 @contextmanager
-def _reported_failures(topic: str, table: Path) -> Iterator[None]:
-    """The failures of an ingest as one message and one hint; exit code 1."""
-    from py4j.protocol import Py4JError
-
-    from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
+def _named_failures(topic: str, table: Path) -> Iterator[None]:
+    """Failures, with the topic and the table. Raises `WorkFailed`, `UsageError`."""
+    from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
 
     try:
         yield
-    except (Py4JError, ConnectionError, EOFError):
-        terminal.print_error(
-            f"Spark's Java process ended under the ingest of `{topic}` into `{table}`",
-            "table and checkpoint are usable as they are; run it again, with more memory if that "
-            "was the cause: `--conf spark.driver.memory=2g`",
-        )
+    except OtherWriter as error:
+        raise NoAnswer(str(error), "end the other ingest of this topic, or wait for it") from error
     except TableConflict as error:
-        terminal.print_error(
+        raise WorkFailed(
             str(error),
             "end the other ingest of this topic; or, if the checkpoint is older than the table, "
             "give a new `--checkpoint`: the ingest goes on where the table ends",
-        )
+        ) from error
     except JobFailed as error:
-        message, _, hint = str(error).partition("\nhint: ")
-        terminal.print_error(
-            f"the ingest of `{topic}` into `{table}` ended: {message}",
+        found = spark_failure(str(error))
+        hint = str(error).partition("\nhint: ")[2]
+        raise type(found)(
+            f"the ingest of `{topic}` into `{table}` ended: {found.message}",
             hint or "table and checkpoint are usable as they are; fix the cause and run it again",
-        )
+        ) from error
     except ClusterUnavailable as error:
-        terminal.print_error(str(error), "check `--bootstrap-server`, and that the cluster runs")
-    else:
-        return
-    raise BadAnswer
+        raise unreachable(error) from error
 
 
 @contextmanager
-def _counter() -> Iterator[Any]:
-    """Shows rows and lag on a terminal while the ingest runs."""
+def _shown_progress(*, is_endless: bool) -> Iterator[Any]:
+    """Shows how far the ingest is: on a terminal a line that changes; elsewhere, in a run without
+    an end, one line of JSON for each batch. Both go to stderr."""
     import sys
 
     if not sys.stderr.isatty():
-        yield lambda far: None
+        yield _print_batch if is_endless else lambda far: None
         return
     from rich.console import Console
 
     with Console(stderr=True).status("waiting for the first batch") as status:
-        yield lambda far: status.update(
-            f"{counted(far.rows, 'row')} in {counted(far.batches, 'batch', 'batches')}"
-            + ("" if far.lag is None else f", {far.lag:,} behind")
-        )
+        yield lambda far: status.update(progress_line(far))
+
+
+def _print_batch(far: Any) -> None:
+    terminal.print_aside(json.dumps({"at": datetime.now(UTC).isoformat(), **terminal.plain(far)}))
+
+
+def progress_line(far: Any) -> str:
+    """`12,000 rows in 3 batches, 80 behind, 4,000 rows/s, newest record 0.8 s old`."""
+    parts = [f"{counted(far.rows, 'row')} in {counted(far.batches, 'batch', 'batches')}"]
+    parts += [] if far.lag is None else [f"{far.lag:,} behind"]
+    parts.append(f"{far.rows_per_s:,.0f} rows/s")
+    parts += [] if far.newest_age_s is None else [f"newest record {far.newest_age_s:,.1f} s old"]
+    return ", ".join(parts)
 
 
 def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFormat) -> None:
@@ -222,6 +238,9 @@ def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFo
         f"{counted(result.gap_rows, 'offset')} missing, in "
         f"{result.seconds:.1f} s: {verdict}"
     )
+    if faults is not None:
+        found = f"{counted(len(faults), 'fault')}" if faults else "rows and accounts agree"
+        terminal.print_line(f"the whole table, verified: {found}")
 
 
 # Compaction ----------------------------------------------------------------------------------
@@ -248,14 +267,17 @@ def compact(
     Readers and a running ingest are not disturbed. Starts no Spark.
     """
     with needs_spark():
-        from tidelog.pipeline.errors import TableConflict
+        from tidelog.pipeline.errors import OtherWriter, TableConflict
         from tidelog.pipeline.tables.compaction import compact as run_compaction
     try:
         with terminal.progress("rewriting small files"):
             done = run_compaction(table, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
+    except OtherWriter as error:
+        hint = "run it again when no other job rewrites the table"
+        raise NoAnswer(str(error), hint) from error
     except TableConflict as error:
-        terminal.print_error(str(error), "run it again when no other job rewrites the table")
-        raise BadAnswer from None
+        hint = "the version that the message names is right; report this as a bug"
+        raise WorkFailed(str(error), hint) from error
     terminal.print_answer(
         output,
         terminal.plain(done),

@@ -1,20 +1,21 @@
-"""What every command that runs on Spark shares: where it runs, and a session for its time."""
+"""What every command that runs on Spark shares: where it runs, and a session for its time.
+
+`spark_failures.py` has what becomes of its failures, and the exit codes.
+"""
 
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 from types import FrameType
 from typing import Annotated, Any, Final
 
-import typer
-
 from tidelog.cli.arguments import option
+from tidelog.cli.spark_failures import failures_named
 from tidelog.cli.spark_log import LogFile, Relay, SparkLog
-from tidelog.cli.terminal import BadAnswer, WorkFailed, progress
+from tidelog.cli.terminal import progress
 from tidelog.errors import UsageError
 
 DataDirs = Annotated[
@@ -30,10 +31,8 @@ Topics = Annotated[
 ]
 Master = Annotated[str, option("--master", "Where Spark runs the job's tasks.", "URL")]
 
-_PYTHON_ERROR: Final = re.compile(
-    r"^(?:[a-z_]+\.)*[A-Z]\w+: (?P<message>.+?)(?:\nhint: (?P<hint>.+?))?$", re.MULTILINE
-)
-"""The last line of a Python traceback, and the hint below it if the error is one of ours."""
+_MASTERS: Final = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|(spark|k8s)://.+|yarn")
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -56,60 +55,73 @@ def open_session(
 ) -> Iterator[Any]:
     """A session for one command, by default for one that takes about a minute. What Java and its
     workers write goes to a file, which is deleted at the end unless a failure named it. With
-    `prompt` it is a session for a person at a prompt, and goes to the terminal.
+    `prompt` it is a session for a person at a prompt, and goes to the terminal; else Ctrl-C and
+    SIGTERM raise `KeyboardInterrupt`.
 
     Raises `UsageError` where Spark is not installed, `WorkFailed` for a job that fails.
     """
+    check_master(master, conf or {})
     with needs_spark():
-        from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
+        from tidelog.pipeline.spark.spark_session import SHORT_RUN, end_session, session
     given = {**({} if prompt else SHORT_RUN), **(conf or {})}
     log: SparkLog = Relay() if prompt else LogFile()
     try:
-        with needs_spark(), progress("starting Spark"):
-            try:
-                spark = session("tidelog spark", master, given, log.path)
-            except UsageError as error:
-                raise UsageError(error.message, log.named(error.hint)) from error
-        try:
-            with failures_name(log):
-                yield spark
-        finally:
-            log.mute()
-            spark.stop()
+        with nullcontext() if prompt else _handling(_interrupt):
+            with needs_spark(), progress("starting Spark"):
+                try:
+                    spark = session("tidelog spark", master, given, log.path)
+                except UsageError as error:
+                    raise UsageError(error.message, log.named(error.hint)) from error
+            # Spark has set a handler of Ctrl-C, which calls Java in the middle of a call to Java.
+            with nullcontext() if prompt else _handling(_interrupt):
+                in_time = True
+                try:
+                    with failures_named(log):
+                        yield spark
+                except KeyboardInterrupt:
+                    in_time = False
+                    raise
+                finally:
+                    log.mute()
+                    end_session(spark, in_time=in_time)
     finally:
         log.close()
 
 
+def check_master(master: str, conf: Mapping[str, str]) -> None:
+    """Refuses an address that Spark has no cluster manager for, and a conf that would win over the
+    option. Raises `UsageError`."""
+    if not _MASTERS.fullmatch(master):
+        raise UsageError(
+            f"`--master` is `{master}`, which is not an address of a Spark cluster",
+            "give `local[*]`, `local-cluster[2,1,1024]`, `spark://HOST:PORT`, `yarn` or "
+            "`k8s://HOST:PORT`",
+        )
+    if "spark.master" in conf:
+        raise UsageError(
+            f"`--conf spark.master={conf['spark.master']}` would be another master than `{master}`",
+            "give it with `--master`",
+        )
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
 @contextmanager
-def failures_name(log: SparkLog) -> Iterator[None]:
-    """Adds the place of Spark's log to failures; not to wrong use, a bad answer or an interrupt.
-
-    Raises `WorkFailed` for a failure that Spark reports; other errors are raised again.
-    """
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
+def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
     try:
         yield
-    except (PySparkException, Py4JJavaError) as error:
-        message, hint = spark_failure(str(error))
-        raise WorkFailed(message, log.named(hint)) from error
-    except (UsageError, BadAnswer, typer.Exit):
-        raise
-    except Exception:
-        place = log.named("")
-        if place:
-            sys.stderr.write(f"{place.removeprefix('; ')}\n")
-        raise
+    finally:
+        for number, known in before.items():
+            signal.signal(number, known)
 
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], bool]]:
-    """Yields a function that returns whether Ctrl-C or SIGTERM asked for the end.
-
-    Spark's own handler of Ctrl-C, set by every session, raises in the middle of a call to Java, and
-    the command ends in tracebacks. A second Ctrl-C still does that.
-    """
+    """Yields a function that returns whether Ctrl-C or SIGTERM asked for the end; a second one does
+    not wait for it."""
     asked = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -117,19 +129,5 @@ def interruptible() -> Iterator[Callable[[], bool]]:
             signal.default_int_handler(number, frame)
         asked.set()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with _handling(ask):
         yield asked.is_set
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def spark_failure(text: str) -> tuple[str, str]:
-    """Message and hint of a failure, out of Spark's text: the last error of our Python code in it,
-    else its first line."""
-    errors = list(_PYTHON_ERROR.finditer(text))
-    if not errors:
-        return text.strip().partition("\n")[0], "run it again with `--debug` for the whole trace"
-    last = errors[-1]
-    return last["message"], last["hint"] or "run it again with `--debug` for the whole trace"

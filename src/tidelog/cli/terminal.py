@@ -42,6 +42,10 @@ class WorkFailed(Exception):
         self.hint = hint
 
 
+class NoAnswer(WorkFailed):
+    """No answer, for a reason that may pass: exit code 3, a message and a hint."""
+
+
 def print_json(value: object) -> None:
     """One line of JSON on stdout."""
     sys.stdout.write(json.dumps(value) + "\n")

@@ -34,6 +34,11 @@ _FIRST_CONTACT_S: Final = 5.0
 _UNKNOWN_TOPIC_S: Final = 1.0
 """How long an unknown topic is asked for: a new one is not known to all brokers at once."""
 
+_UNREACHABLE: Final = (
+    "check the addresses in `kafka.bootstrap.servers` (`--bootstrap-server`), that the brokers "
+    "run, and that this machine reaches the addresses that they advertise"
+)
+
 
 class Client:
     """Reads from one cluster. Not thread-safe; make one per task."""
@@ -170,7 +175,9 @@ class Client:
                         f"the brokers asked were {self._asked()}; check the name in `subscribe`",
                     ) from error
                 if (retry if self.known.brokers else first_contact).is_over(now_ms()):
-                    raise ClusterUnavailable(f"no {what} from {self._asked()}: {error}") from error
+                    raise ClusterUnavailable(
+                        f"no {what} from {self._asked()}: {error}\nhint: {_UNREACHABLE}"
+                    ) from error
             time.sleep(_BACKOFF_S)
 
     def _asked(self) -> str:

@@ -50,6 +50,10 @@ class TableConflict(Exception):
     """The table refuses a batch: it has those offsets already, or another writer changed it."""
 
 
+class OtherWriter(TableConflict):
+    """Another writer was faster. What the table has is right, and another run may succeed."""
+
+
 class JobFailed(Exception):
     """Spark ended a job; the message is one line."""
 

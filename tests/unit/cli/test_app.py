@@ -11,6 +11,7 @@ from tests.unit.cli.command import tidelog
 from tidelog import __version__
 from tidelog.cli import app as app_module
 from tidelog.cli.app import run
+from tidelog.cli.terminal import NoAnswer, WorkFailed
 from tidelog.client import AdminError, Unreachable
 from tidelog.errors import ErrorCode, StorageError, UsageError
 
@@ -100,13 +101,15 @@ def test_wrong_use_is_code_2_with_a_hint(
     [
         (UsageError("what", "do this"), 2),
         (AdminError(ErrorCode.INVALID_CONFIG, "what"), 1),
-        (Unreachable("what"), 1),
-        (TimeoutError("what"), 1),
-        (StorageError("file", "what"), 1),
-        (PermissionError(13, "not yours", "what"), 1),
-        (OSError("what"), 1),
+        (WorkFailed("what", "do this"), 1),
+        (NoAnswer("what", "do this"), 3),
+        (Unreachable("what"), 3),
+        (TimeoutError("what"), 3),
+        (StorageError("file", "what"), 3),
+        (PermissionError(13, "not yours", "what"), 3),
+        (OSError("what"), 3),
         (KeyboardInterrupt(), 130),
-        (typer.Exit(3), 3),
+        (typer.Exit(5), 5),
     ],
 )
 def test_errors_become_codes_and_stack_traces_need_debug(
@@ -124,7 +127,7 @@ def test_errors_become_codes_and_stack_traces_need_debug(
     done = tidelog(capsys, "demo")
     assert done.code == code
     assert "Traceback" not in done.err
-    if code in (1, 2):
+    if code in (1, 2, 3):
         assert "what" in done.err
         assert "hint: " in done.err
     if isinstance(error, Exception) and not isinstance(error, typer.Exit):

@@ -1,6 +1,7 @@
 """`tidelog spark ingest`, `compact` and `checkpoint show`: what needs no Spark."""
 
 import json
+import re
 
 import pytest
 
@@ -8,11 +9,13 @@ from tests.unit.cli.command import tidelog
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
-from tidelog.cli.spark_ingest import _interval, _reported_failures
-from tidelog.cli.terminal import BadAnswer
+from tidelog.cli.spark_ingest import _interval, _named_failures, _report, progress_line
+from tidelog.cli.terminal import TABLE, NoAnswer, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, TableConflict
+from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
+from tidelog.pipeline.jobs.ingest import IngestResult, Progress
+from tidelog.pipeline.jobs.table import Fault
 from tidelog.pipeline.tables.checkpoint import Identity, write_identity
 
 
@@ -29,7 +32,7 @@ def brokers():
         ("availableNow", False, None),
         (None, True, 0.0),
         ("5s", False, 5.0),
-        ("250ms", True, 0.25),
+        ("250ms", False, 0.25),
         ("2m", False, 120.0),
     ],
 )
@@ -38,7 +41,8 @@ def test_triggers_say_how_long_a_run_waits_between_batches(trigger, continuous, 
 
 
 @pytest.mark.parametrize(
-    ("trigger", "continuous"), [("5", False), ("", False), ("-1s", False), ("availableNow", True)]
+    ("trigger", "continuous"),
+    [("5", False), ("", False), ("-1s", False), ("availableNow", True), ("5s", True)],
 )
 def test_triggers_that_are_none_are_refused(trigger, continuous):
     with pytest.raises(UsageError, match=r"--trigger|--continuous"):
@@ -54,6 +58,19 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--option", "assign=x"], "sets the source's `assign` itself"),
         (["--topic", "t", "--trigger", "soon"], "`--trigger` is `soon`"),
         (["--topic", "t", "--conf", "x"], "`x`"),
+        (["--topic", "t", "--topic", "u"], "`--topic` is given twice"),
+        (["--topic", "t", "--option", "columns=offset"], "sets the source's `columns` itself"),
+        (["--topic", "t", "--option", "includeHeaders=false"], "`includeHeaders` itself"),
+        (["--topic", "t", "--option", "maxTriggerDelay=5s"], "`maxTriggerDelay` has no effect"),
+        (["--topic", "t", "--option", "a=1", "--option", "a=2"], "`a` is given twice"),
+        (
+            ["--topic", "t", "--option", "startingTimestamp=1", "--starting-offsets", "latest"],
+            "both say where",
+        ),
+        (["--topic", "t", "--continuous", "--trigger", "5s"], "`--continuous` has no pause"),
+        (["--topic", "t", "--master", "nowhere:7077"], "not an address of a Spark cluster"),
+        (["--topic", "t", "--conf", "spark.master=local"], "would be another master"),
+        (["--topic", "t", "--checkpoint", "gs://b/x"], "`gs:`, which is not served"),
     ],
 )
 def test_wrong_use_is_reported_before_spark_starts(capsys, tmp_path, brokers, arguments, message):
@@ -93,22 +110,75 @@ def test_what_is_not_a_checkpoint_is_reported(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("failure", "message", "hint"),
+    ("failure", "kind", "message", "hint"),
     [
-        (ConnectionRefusedError(111, "refused"), "Spark's Java process ended", "run it again"),
-        (JobFailed("DataLoss: gone\nhint: begin anew"), "ended: DataLoss: gone\n", "begin anew"),
-        (JobFailed("a reason"), "ended: a reason", "usable as they are"),
-        (TableConflict("DUPLICATE"), "DUPLICATE", "give a new `--checkpoint`"),
-        (ClusterUnavailable("no answer"), "no answer", "check `--bootstrap-server`"),
+        (JobFailed("DataLoss: gone\nhint: begin"), WorkFailed, "`t` into `.*`: gone", "begin"),
+        (JobFailed("a reason"), NoAnswer, "ended: a reason", "usable as they are"),
+        (
+            JobFailed("ValueError: no topic\nhint: name one"),
+            UsageError,
+            "ended: no topic",
+            "name one",
+        ),
+        (TableConflict("DUPLICATE"), WorkFailed, "DUPLICATE", "give a new `--checkpoint`"),
+        (OtherWriter("another"), NoAnswer, "another", "end the other ingest"),
+        (ClusterUnavailable("no answer\nhint: look"), NoAnswer, "^no answer$", "look"),
     ],
 )
-def test_what_ends_an_ingest_is_one_message_and_one_hint(capsys, tmp_path, failure, message, hint):
-    with pytest.raises(BadAnswer), _reported_failures("t", tmp_path):
+def test_what_ends_an_ingest_is_one_message_one_hint_and_a_code(
+    tmp_path, failure, kind, message, hint
+):
+    with pytest.raises((UsageError, WorkFailed)) as caught, _named_failures("t", tmp_path):
         raise failure
-    printed = capsys.readouterr().err
-    assert message in printed
-    assert hint in printed
-    assert printed.count("hint: ") == 1
+    assert type(caught.value) is kind
+    assert re.search(message.replace("into `.*`:", "into `.*` ended:"), caught.value.message)
+    assert hint in caught.value.hint
+
+
+def test_brokers_that_do_not_answer_are_try_again(capsys, tmp_path):
+    place = ["--bootstrap-server", "127.0.0.1:1", "--table", tmp_path / "table"]
+    done = tidelog(capsys, "spark", "ingest", "--topic", "t", *place)
+    assert (done.code, "`127.0.0.1:1`" in done.err) == (3, True)
+    assert "hint: check the addresses" in done.err
+    assert not (tmp_path / "table").exists()
+
+
+def test_a_file_address_is_a_path_and_another_address_makes_no_directory(
+    capsys, tmp_path, brokers, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    done = tidelog(capsys, "spark", "ingest", "--topic", "t", "--table", "s3://b/x")
+    assert (done.code, "`s3:`, which is not served" in done.err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+    served = ["--table", f"file://{tmp_path}/x", "--option", "y=z"]
+    where = ["--bootstrap-server", brokers.bootstrap_servers]
+    assert (
+        "has no option `y`"
+        in tidelog(capsys, "spark", "ingest", "--topic", "t", *served, *where).err
+    )
+
+
+def test_progress_says_rows_lag_rate_and_age():
+    far = Progress(3, 12_000, 80, 7, 4_000, 2_000.0, 0.84)
+    assert progress_line(far) == (
+        "12,000 rows in 3 batches, 80 behind, 2,000 rows/s, newest record 0.8 s old"
+    )
+    assert progress_line(Progress(0, 0)) == "0 rows in 0 batches, 0 rows/s"
+
+
+@pytest.mark.parametrize(
+    ("faults", "verdict"),
+    [
+        (None, ""),
+        ([], "the whole table, verified: rows and accounts agree\n"),
+        ([Fault("t", 0, "DUPLICATE", 2, 5)], "the whole table, verified: 1 fault\n"),
+    ],
+)
+def test_a_verified_table_has_a_verdict_in_the_table_too(capsys, tmp_path, faults, verdict):
+    _report(IngestResult(1, 0, 5, 0, 0, 1.0, {"t:0": 5}, ()), faults, tmp_path, TABLE)
+    printed = capsys.readouterr().out
+    assert printed.endswith(verdict)
+    assert ("verified" in printed) == (faults is not None)
 
 
 def test_a_table_is_compacted_without_spark(capsys, tmp_path):

@@ -23,6 +23,8 @@ class Address(NamedTuple):
         host, separator, port = text.strip().rpartition(":")
         if not (separator and host and port.isdecimal() and 0 < int(port) < 1 << 16):
             return None
+        if "/" in host:  # An address with a scheme.
+            return None
         return cls(host.strip("[]"), int(port))
 
     def __str__(self) -> str:

@@ -2,9 +2,8 @@
 
 Read → `bronze` → files and reports → one commit per batch. The rows never pass through the driver:
 tasks write them (`table_files.py`) and report what they wrote and saw; the driver compares the
-reports with the range that Spark planned (`continuity.py`) and commits (`table.py`). Because Spark
-takes seconds to start, `prepare` checks before that whether the table and the checkpoint can be
-used, whether they belong together, and whether the topic exists.
+reports with the range that Spark planned (`continuity.py`) and commits (`table.py`).
+`ingest_plan.py` checks before Spark starts what can be known then.
 
 A run ends when the topic is read (`availableNow`), or when the user stops it. Violations that are
 written (gaps, epochs that go back) end a continuous run at once, and are reported at the end of the
@@ -16,37 +15,30 @@ would end again (lost or corrupt records, a wrong option, a conflict in the tabl
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, Final
-from uuid import uuid4
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from tidelog.client.core.values import EARLIEST
 from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.jobs.ingest_plan import Prepared
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
-from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable, TableBatch
+from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
-from tidelog.pipeline.topics.option_names import Option
-from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.progress import source_lag
-from tidelog.pipeline.topics.stream import initial_position
-from tidelog.pipeline.topics.stream_offsets import from_text, to_text
+from tidelog.pipeline.topics.stream_offsets import to_text
 
-_FROZEN_OPTIONS: Final = frozenset(("isolation.level", "kafka.isolation.level"))
-"""Options of the source that decide which records it reads, in lower case."""
-_SET_BY_INGEST: Final = frozenset(
-    name.lower() for name in (*SUBSCRIPTIONS, Option.BOOTSTRAP_SERVERS, Option.STARTING_OFFSETS)
-)
 _POLL_S: Final = 0.5
+MAX_UNREPORTED_BATCHES: Final = 1000
+"""More than end between two looks; of more, the oldest are not reported."""
 _STARTS_WITHOUT_A_BATCH: Final = 5
 _PERMANENT: Final = ("DataLoss: ", "CorruptBatch: ", "hint: ")
 """Signs in Spark's text that a query would end again."""
@@ -55,43 +47,20 @@ _SYNC_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class IngestPlan:
-    """What the user asked for."""
-
-    bootstrap_servers: str
-    topic: str
-    table: Path
-    checkpoint: Path | None = None
-    """`None` for the one inside the table's directory."""
-    starting_offsets: str | None = None
-    """Where a topic begins that the table does not have yet; `None` for `earliest`."""
-    interval_s: float | None = None
-    """Seconds between two batches of a continuous run; `None` for a run that ends when it has read
-    what is there."""
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def checkpoint_directory(self) -> Path:
-        inside = self.table / CHECKPOINTS_DIRECTORY / self.topic
-        return (self.checkpoint or inside).absolute()
-
-    def source_options(self, starting: str) -> dict[str, str]:
-        return {
-            **self.options,
-            Option.BOOTSTRAP_SERVERS: self.bootstrap_servers,
-            Option.SUBSCRIBE: self.topic,
-            Option.STARTING_OFFSETS: starting,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class Progress:
     """How far a run is."""
 
     batches: int
     rows: int
-    lag: int | None
+    lag: int | None = None
     """Offsets that the topic has beyond the newest batch; `None` before the first."""
+    batch: int | None = None
+    """The newest batch, as Spark counts them over all runs; `None` before the first."""
+    batch_rows: int = 0
+    rows_per_s: float = 0.0
+    """Those of the newest batch, by the time since the one before."""
+    newest_age_s: float | None = None
+    """How old the newest record of the newest batch was when it was in the table."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -117,63 +86,6 @@ class IngestResult:
     @property
     def is_clean(self) -> bool:
         return not self.violations
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Table, checkpoint and topic, checked and found to fit."""
-
-    plan: IngestPlan
-    options: SourceOptions
-    table: BronzeTable
-    identity: checkpoint.Identity
-    starting: str
-    """The source's `startingOffsets`, with every partition that the topic has now."""
-
-
-def prepare(plan: IngestPlan) -> Prepared:
-    """Opens the table (and makes it), asks for the topic, reads the checkpoint (and begins it).
-    Raises `UsageError`, `ClusterUnavailable`."""
-    for name in plan.options:
-        if name.lower() in _SET_BY_INGEST:
-            raise UsageError(
-                f"the ingest sets the source's `{name}` itself",
-                "use `--topic`, `--bootstrap-server` and `--starting-offsets`",
-            )
-    asked = plan.starting_offsets or "earliest"
-    options = parse_options(plan.source_options(asked), streaming=True)
-    with Client(options.rules.bootstrap) as client:
-        leaders = client.metadata([plan.topic]).leaders
-        partitions = sorted(leaders)
-        topic_id = leaders[partitions[0]].topic_id.hex()
-        starts = initial_position(options, client).offsets
-    known = checkpoint.read_identity(plan.checkpoint_directory)
-    table = BronzeTable.open(plan.table, plan.topic, topic_id, create=known is None)
-    birth = {
-        tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
-    }
-    identity = checkpoint.Identity(
-        app=f"tidelog-ingest-{uuid4()}",
-        topic=plan.topic,
-        topic_id=topic_id,
-        table=str(table.directory),
-        table_id=table.table_id,
-        starting_offsets=asked,
-        birth=to_text(birth),
-        options={
-            name: value for name, value in plan.options.items() if name.lower() in _FROZEN_OPTIONS
-        },
-    )
-    if known is None:
-        checkpoint.write_identity(plan.checkpoint_directory, identity)
-    else:
-        checkpoint.check_same(
-            plan.checkpoint_directory, known, identity, asked=plan.starting_offsets
-        )
-        identity = known
-        begun = from_text(known.birth)
-        birth = {tp: begun.get(tp, EARLIEST) for tp in partitions}
-    return Prepared(plan, options, table, identity, checkpoint.starting_json(birth))
 
 
 def bronze(records: DataFrame) -> DataFrame:
@@ -205,6 +117,10 @@ class BatchWriter:
         self.busy = threading.Lock()
         # Why the last batch failed, if it did: Spark only carries the text.
         self.failure: BaseException | None = None
+        # What is to be reported: a line for each batch since the last report. The lag is not in it.
+        self.finished: deque[Progress] = deque(maxlen=MAX_UNREPORTED_BATCHES)
+        # When the run began, and later when the last batch was in the table; monotonic, in seconds.
+        self._last_batch_at = time.monotonic()
 
     def __call__(self, records: DataFrame, batch: int) -> None:
         try:
@@ -226,6 +142,7 @@ class BatchWriter:
         files = tuple(file for report in reports for file in report.files)
         table.commit(TableBatch(identity.app, batch, files, tuple(account)))
         self._count(account)
+        self._note(batch, account, max(report.newest_ms for report in reports))
         if time.monotonic() - self._synced_at > _SYNC_S:
             table.sync_continuity()
             self._synced_at = time.monotonic()
@@ -253,6 +170,15 @@ class BatchWriter:
             client.metadata([topic])
             return topic in client.compacted_topics([topic])
 
+    def _note(self, batch: int, account: list[Continuity], newest_ms: int) -> None:
+        rows = sum(line.rows for line in account)
+        before, self._last_batch_at = self._last_batch_at, time.monotonic()
+        per_s = rows / max(self._last_batch_at - before, 0.001)
+        age_s = None if newest_ms < 0 else round(max(time.time() - newest_ms / 1000, 0.0), 3)
+        self.finished.append(
+            Progress(self.batches, self.rows, None, batch, rows, round(per_s, 1), age_s)
+        )
+
     def _count(self, account: list[Continuity]) -> None:
         self.batches += 1
         self.rows += sum(line.rows for line in account)
@@ -267,9 +193,10 @@ def ingest(
     on_progress: OnProgress = lambda _: None,
     is_over: IsOver = lambda: False,
 ) -> IngestResult:
-    """Runs the ingest until the topic is read, or until `is_over()`. It calls both functions about
-    twice a second. Raises `TableConflict`, `JobFailed`, and `KeyboardInterrupt` if `is_over()`
-    before the topic is read."""
+    """Runs the ingest until the topic is read, or until `is_over()`. It calls `on_progress` once
+    for each batch, soon after it is in the table, and `is_over` about twice a second. Raises
+    `TableConflict`, `JobFailed`, and `KeyboardInterrupt` if `is_over()` before the topic is
+    read."""
     begun = time.monotonic()
     writer = BatchWriter(prepared, max(spark.sparkContext.defaultParallelism, 1))
     try:
@@ -328,7 +255,7 @@ def failure_text(text: str) -> str:
     hint if it has one, or the first line."""
     found = re.findall(
         r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|UsageError|OSError): "
-        r".*(?:\nhint: .*)?)$",
+        r".*(?:\nhint: .*)?|ValueError: .*\nhint: .*)$",
         text,
         re.MULTILINE,
     )
@@ -341,12 +268,18 @@ def _wait(
     """Waits until the query ends. A continuous one ends by `is_over()` or by a violation."""
     endless = writer.prepared.plan.interval_s is not None
     while not query.awaitTermination(_POLL_S):
-        on_progress(Progress(writer.batches, writer.rows, _lag(query)))
+        _report(query, writer, on_progress)
         if is_over() and not endless:
             raise KeyboardInterrupt
         if is_over() or (endless and writer.violations):
             break
-    on_progress(Progress(writer.batches, writer.rows, _lag(query)))
+    _report(query, writer, on_progress)
+
+
+def _report(query: StreamingQuery, writer: BatchWriter, on_progress: OnProgress) -> None:
+    lag = _lag(query) if writer.finished else None
+    while writer.finished:
+        on_progress(replace(writer.finished.popleft(), lag=lag))
 
 
 def _lag(query: StreamingQuery) -> int | None:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.tables.continuity import CONTINUITY_SCHEMA
 from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, table_files
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA
@@ -43,13 +44,14 @@ class Fault:
         )
 
 
-def read_table(spark: SparkSession, directory: Path) -> DataFrame:
+def read_table(spark: SparkSession, table: Place) -> DataFrame:
     """All rows of the newest version, with the columns of `BRONZE_SCHEMA`."""
-    return _read(spark, directory, BRONZE_SCHEMA)
+    return _read(spark, local_path(table), BRONZE_SCHEMA)
 
 
-def read_accounts(spark: SparkSession, directory: Path) -> DataFrame:
-    return _read(spark, directory / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
+def read_accounts(spark: SparkSession, table: Place) -> DataFrame:
+    """The accounts of the ingest's batches, with the columns of `CONTINUITY_SCHEMA`."""
+    return _read(spark, local_path(table) / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
 
 
 def _read(spark: SparkSession, directory: Path, schema: pa.Schema) -> DataFrame:

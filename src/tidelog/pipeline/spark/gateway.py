@@ -17,7 +17,6 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +26,9 @@ _CONNECTION_FILE: Final = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """The variable that names the file into which Spark's gateway writes its port and secret."""
 _LENGTH: Final = struct.Struct(">i")
 _POLL_S: Final = 0.01
+_END_S: Final = 20.0
+_ENDED_BY: Final = 128
+"""What a shell, and Java itself, add to the number of the signal that ended them."""
 
 
 class NoGateway(Exception):
@@ -50,8 +52,8 @@ class Gateway:
             command,
             stdin=subprocess.PIPE,
             env={**environ, "SPARK_CONNECT_MODE": "0", _CONNECTION_FILE: file},
-            # Python handles Ctrl-C.
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_IGN),
+            # Python handles Ctrl-C, and what else is sent to the whole group of processes.
+            start_new_session=True,
         )
 
     def variables(self) -> dict[str, str]:
@@ -75,6 +77,33 @@ class Gateway:
         shutil.rmtree(self._place, ignore_errors=True)
         self.process.kill()
         self.process.communicate()
+
+
+def end_java(process: "subprocess.Popen[bytes]") -> None:
+    """Ends Java in the middle of a job, and waits until it has removed its files, but not long."""
+    process.terminate()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def why_ended(process: "subprocess.Popen[bytes]") -> tuple[str, str]:
+    """Why a Java process that is gone has ended, by its exit code, and what to do."""
+    try:
+        code = process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        return "does not answer", "look at the machine's load, and run it again"
+    if code in (-signal.SIGTERM, _ENDED_BY + signal.SIGTERM):
+        return "was ended by SIGTERM", "run it again; nothing that was committed is lost"
+    if code in (-signal.SIGKILL, _ENDED_BY + signal.SIGKILL):
+        return (
+            "was killed (SIGKILL)",
+            "run it again; if the system was out of memory, with less: "
+            "`--conf spark.driver.memory=512m`, or fewer cores in `--master`",
+        )
+    return f"ended with code {code}", "run it again, with more memory if its log says so"
 
 
 def is_given(environ: Mapping[str, str]) -> bool:

@@ -16,9 +16,11 @@ which takes what Spark added off the path again and becomes the caller's Python.
 """
 
 import atexit
+import logging
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -29,7 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
-from tidelog.pipeline.spark.gateway import Gateway, NoGateway, is_given
+from tidelog.pipeline.spark.gateway import Gateway, NoGateway, end_java, is_given, why_ended
 from tidelog.pipeline.spark.java import Java, find_java, make_java_home, spark_home
 
 if TYPE_CHECKING:
@@ -97,6 +99,8 @@ def session(
     to the end of `log_file`, and so does what Python workers print there: on shutdown they may
     report closed sockets. Raises `UsageError` when no fitting Java is found or Spark does not start
     on it."""
+    # py4j logs a call that fails with its whole stack, besides raising it.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     given = {"spark.app.name": app_name, "spark.master": master, **_default_conf(), **(conf or {})}
     pyspark = sys.modules.get("pyspark")
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
@@ -124,6 +128,33 @@ def session(
                 return _get_or_create(given)
             finally:
                 _hand_over(gateway)
+
+
+def end_session(spark: "SparkSession", *, in_time: bool = True) -> None:
+    """Stops a session, whatever became of its Java. With `in_time` false a job is under way: Java
+    ends with it, and no other session starts in this Python."""
+    from py4j.protocol import Py4JError
+
+    process = _java_process()
+    if process is not None and (not in_time or process.poll() is not None):
+        end_java(process)
+        return
+    with suppress(Py4JError, ConnectionError, EOFError):
+        spark.stop()
+
+
+def why_java_ended() -> tuple[str, str]:
+    """What became of a Java process that does not answer any more, and what to do."""
+    process = _java_process()
+    if process is None:
+        return "does not answer", "it was started by another program: look at its log"
+    return why_ended(process)
+
+
+def _java_process() -> "subprocess.Popen[bytes] | None":
+    """Spark's Java, unless another program started it."""
+    gateway = sys.modules["pyspark"].SparkContext._gateway
+    return getattr(gateway, "proc", None)
 
 
 def _hand_over(gateway: Gateway) -> None:

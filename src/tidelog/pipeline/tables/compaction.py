@@ -29,7 +29,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.errors import OtherWriter, TableConflict
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions, open_existing
 from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
 
@@ -50,7 +51,7 @@ class Compaction:
 
 
 def compact(
-    directory: Path, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
+    table: Place, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
 ) -> Compaction:
     """Rewrites small files, `_continuity`'s too, and checks the result. Raises `UsageError` for a
     directory that is not a table of the ingest, `TableConflict` when another writer rewrites it, or
@@ -60,6 +61,7 @@ def compact(
             f"`--vacuum-hours` is `{vacuum_hours}`",
             f"give {MIN_VACUUM_HOURS} or more: younger files may be those of a running batch",
         )
+    directory = local_path(table)
     delta = open_existing(directory)
     before, files_before = delta.version(), len(delta.file_uris())
     _optimize(delta, target_bytes)
@@ -77,7 +79,7 @@ def _optimize(delta: DeltaTable, target_bytes: int) -> None:
     try:
         delta.optimize.compact(target_size=target_bytes)
     except CommitFailedError as error:
-        raise TableConflict(f"another writer rewrites `{delta.table_uri}`: {error}") from error
+        raise OtherWriter(f"another writer rewrites `{delta.table_uri}`: {error}") from error
 
 
 def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:

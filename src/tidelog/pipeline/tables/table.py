@@ -42,7 +42,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from tidelog.errors import UsageError
 from tidelog.model import NO_EPOCH, TopicPartition
-from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.errors import OtherWriter, TableConflict
 from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     DUPLICATE,
@@ -138,7 +138,7 @@ class BronzeTable:
                 ),
             )
         except CommitFailedError as error:
-            raise TableConflict(
+            raise OtherWriter(
                 f"another writer writes topic `{self._topic}` into `{self.directory}`: {error}"
             ) from error
         self.positions, self._generation = after, generation

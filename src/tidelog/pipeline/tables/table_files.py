@@ -60,6 +60,8 @@ class TaskReport:
 
     files: tuple[DataFile, ...]
     pieces: tuple[Piece, ...]
+    newest_ms: int = -1
+    """The latest timestamp of its records; -1 when it had none."""
 
     def to_text(self) -> str:
         """The report as Spark carries it to the driver."""
@@ -70,7 +72,8 @@ class TaskReport:
         """The inverse of `to_text`."""
         fields = json.loads(text)
         files = tuple(DataFile(**one) for one in fields["files"])
-        return cls(files, tuple(Piece(**one) for one in fields["pieces"]))
+        pieces = tuple(Piece(**one) for one in fields["pieces"])
+        return cls(files, pieces, fields["newest_ms"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +93,20 @@ class TableTask:
 
 def write_files(task: TableTask, batches: Iterator[pa.RecordBatch]) -> TaskReport:
     """Writes the rows of a task. Raises `OSError`; then it has deleted its files."""
-    observer = Observer()
+    observer, newest_ms = Observer(), -1
     with _Files(task) as files:
         for batch in batches:
             observer.observe(batch)
+            newest_ms = max(newest_ms, _newest_ms(batch))
             rows = batch.filter(pc.invert(batch.column("is_control")))
             for topic in pc.unique(rows.column("topic")).to_pylist():
                 files.write(topic, rows.filter(pc.equal(rows.column("topic"), topic)))
-        return TaskReport(files.finish(), tuple(observer.pieces()))
+        return TaskReport(files.finish(), tuple(observer.pieces()), newest_ms)
+
+
+def _newest_ms(batch: pa.RecordBatch) -> int:
+    newest = pc.max(batch.column("timestamp"))
+    return int(newest.value) // 1000 if newest.is_valid else -1
 
 
 class _Files:

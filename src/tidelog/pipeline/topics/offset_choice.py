@@ -29,6 +29,8 @@ _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 class ByTimestamp:
     """The first records with these timestamps or later."""
 
+    option: str
+    """The option that gives them."""
     timestamps: int | Mapping[TopicPartition, int]
     """In ms since 1970; for all partitions, or for each."""
     else_latest: bool
@@ -74,10 +76,11 @@ def _choice(
             raise UsageError(
                 f"`{for_all}` is `{text}`", "give milliseconds since 1970, `1700000000000`"
             )
-        return ByTimestamp(int(text), else_latest)
+        return ByTimestamp(for_all, int(text), else_latest)
     if by_partition in given:
         text = given[by_partition]
-        return ByTimestamp(_by_partition(by_partition, text, subscription, lowest=0), else_latest)
+        times = _by_partition(by_partition, text, subscription, lowest=0)
+        return ByTimestamp(by_partition, times, else_latest)
     text = given.get(by_offset, default)
     word = text.strip().lower()
     chosen = _WORDS.get(word) or _by_partition(by_offset, text, subscription, lowest=EARLIEST)
@@ -130,7 +133,7 @@ def resolve_choice(
 ) -> dict[TopicPartition, int]:
     """The offset of every partition of `earliest`. Raises `UsageError`."""
     if isinstance(choice, ByTimestamp):
-        return _resolve_timestamps(name, choice, latest, lookup)
+        return _resolve_timestamps(choice, latest, lookup)
     if isinstance(choice, int):
         return dict(earliest if choice == EARLIEST else latest)
     check_complete(name, choice, earliest)
@@ -141,9 +144,9 @@ def resolve_choice(
 
 
 def _resolve_timestamps(
-    name: str, choice: ByTimestamp, latest: Offsets, lookup: Lookup
+    choice: ByTimestamp, latest: Offsets, lookup: Lookup
 ) -> dict[TopicPartition, int]:
-    timestamps = choice.timestamps
+    name, timestamps = choice.option, choice.timestamps
     if isinstance(timestamps, int):
         timestamps = dict.fromkeys(latest, timestamps)
     check_complete(name, timestamps, latest)

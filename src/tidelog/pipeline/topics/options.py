@@ -193,7 +193,14 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
         return Subscription(pattern=pattern)
     if Option.ASSIGN in given:
         return Subscription(assigned=_assigned(given[Option.ASSIGN]))
-    return Subscription(topics=_names(Option.SUBSCRIBE, _required(given, Option.SUBSCRIBE)))
+    if not given.get(Option.SUBSCRIBE, "").strip():
+        raise UsageError(
+            "the query names no topic: `subscribe`, `subscribePattern` or `assign` is missing",
+            f'add `.option("{Option.SUBSCRIBE}", "orders,edge")` to the reader, '
+            f'`.option("{Option.SUBSCRIBE_PATTERN}", "orders.*")`, or '
+            f'`.option("{Option.ASSIGN}", \'{{"orders": [0, 1]}}\')`',
+        )
+    return Subscription(topics=_names(Option.SUBSCRIBE, given[Option.SUBSCRIBE]))
 
 
 def _assigned(text: str) -> frozenset[TopicPartition]:

@@ -64,17 +64,22 @@ def plan_ranges(
 def checked_range(
     tp: TopicPartition, wanted: tuple[int, int], there: tuple[int, int], options: SourceOptions
 ) -> OffsetRange:
-    """The range of one partition, checked against what the cluster has."""
+    """The range of one partition, checked against what the cluster has. Offsets that are not there
+    are an error; with `failOnDataLoss=false` what is there of the range is read, as the connector
+    does."""
     (start, end), (earliest, latest) = wanted, there
     asked = OffsetRange(*tp, start, end)
     available = f"the log has [{earliest}, {latest})"
     if start < earliest:
         loss = DataLoss(asked, f"{available}; the records before are deleted")
         fail_or_warn(loss, options.rules)
-    start = max(start, min(earliest, end))
-    if end > latest or start > latest or end < start:
+    is_behind = max(start, end) > latest
+    if end < start <= latest or (is_behind and options.rules.fail_on_data_loss):
         raise UsageError(f"no range to read: {asked}", f"{available}; correct the offsets")
-    return replace(asked, start=start)
+    if is_behind:
+        fail_or_warn(DataLoss(asked, available), options.rules)
+    start = min(max(start, earliest), latest)
+    return replace(asked, start=start, end=min(max(end, start), latest))
 
 
 def with_topic_ids(

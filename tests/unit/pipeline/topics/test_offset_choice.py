@@ -34,15 +34,19 @@ def test_one_time_wins_over_times_and_times_over_offsets():
         "endingOffsetsByTimestamp": _BY_PARTITION,
     }
     by_partition = {_P0: 1000, _P1: 2000}
-    assert _starting(**given) == ByTimestamp(by_partition, else_latest=False)
-    assert ending_choice(given, _TOPICS) == ByTimestamp(by_partition, else_latest=True)
+    assert _starting(**given) == ByTimestamp(
+        "startingOffsetsByTimestamp", by_partition, else_latest=False
+    )
+    assert ending_choice(given, _TOPICS) == ByTimestamp(
+        "endingOffsetsByTimestamp", by_partition, else_latest=True
+    )
     given |= {
         "startingTimestamp": "5",
         "endingTimestamp": "6",
         "startingOffsetsByTimestampStrategy": "LATEST",
     }
-    assert _starting(**given) == ByTimestamp(5, else_latest=True)
-    assert ending_choice(given, _TOPICS) == ByTimestamp(6, else_latest=True)
+    assert _starting(**given) == ByTimestamp("startingTimestamp", 5, else_latest=True)
+    assert ending_choice(given, _TOPICS) == ByTimestamp("endingTimestamp", 6, else_latest=True)
 
 
 def test_the_default_of_a_stream_is_the_end():
@@ -67,6 +71,9 @@ def test_what_is_wrong_is_named(given, message):
     assert message in caught.value.message
 
 
+_TIME = "startingTimestamp"
+
+
 def _resolve(choice, found):
     asked = []
 
@@ -74,21 +81,21 @@ def _resolve(choice, found):
         asked.append(timestamps)
         return found
 
-    return resolve_choice("startingTimestamp", choice, _EARLIEST, _LATEST, lookup), asked
+    return resolve_choice("startingOffsets", choice, _EARLIEST, _LATEST, lookup), asked
 
 
 def test_times_are_the_first_record_that_late():
-    resolved, asked = _resolve(ByTimestamp(1000, else_latest=False), {_P0: 40, _P1: 110})
+    resolved, asked = _resolve(ByTimestamp(_TIME, 1000, else_latest=False), {_P0: 40, _P1: 110})
     assert resolved == {_P0: 40, _P1: 110}
     assert asked == [{_P0: 1000, _P1: 1000}]
-    by_partition = ByTimestamp({_P0: 1, _P1: 2}, else_latest=True)
+    by_partition = ByTimestamp(_TIME, {_P0: 1, _P1: 2}, else_latest=True)
     resolved, asked = _resolve(by_partition, {_P0: -1, _P1: 115})
     assert resolved == {_P0: 100, _P1: 110}
     assert asked == [{_P0: 1, _P1: 2}]
 
 
 def test_a_time_after_the_last_record_and_a_partition_left_out_are_refused():
-    with pytest.raises(UsageError, match="no record of `t-1` has a timestamp of `1000` or later"):
-        _resolve(ByTimestamp(1000, else_latest=False), {_P0: 40, _P1: -1})
+    with pytest.raises(UsageError, match=r"`startingTimestamp`: no record of `t-1` has"):
+        _resolve(ByTimestamp(_TIME, 1000, else_latest=False), {_P0: 40, _P1: -1})
     with pytest.raises(UsageError, match="does not name `t-1`"):
-        _resolve(ByTimestamp({_P0: 1}, else_latest=True), {_P0: 40})
+        _resolve(ByTimestamp(_TIME, {_P0: 1}, else_latest=True), {_P0: 40})

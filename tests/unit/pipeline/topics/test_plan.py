@@ -82,6 +82,26 @@ def test_ranges_that_cannot_be_read_are_refused(given, error, message):
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "read"),
+    [
+        (0, 30, (10, 30)),
+        (100, 200, (100, 110)),
+        (0, 999, (10, 110)),
+        (500, -1, None),
+        (500, 600, None),
+        (0, 5, None),
+    ],
+)
+def test_without_fail_on_data_loss_what_is_there_of_explicit_offsets_is_read(start, end, read):
+    texts = {"startingOffsets": start, "endingOffsets": end}
+    given = {name: json.dumps({"t": {"0": value}}) for name, value in texts.items()}
+    needed = {"kafka.bootstrap.servers": "a:1", "assign": '{"t": [0]}', "failOnDataLoss": "false"}
+    one = TopicPartition("t", 0)
+    found = resolve(parse_options(needed | given), {one: 10}, {one: 110})
+    assert found == ([] if read is None else [OffsetRange("t", 0, *read)])
+
+
 @pytest.mark.parametrize("min_partitions", [0, 1, 2, 3, 7, 150, 10_000])
 def test_splitting_keeps_every_offset_once(min_partitions):
     ranges = [OffsetRange("t", 0, 10, 110), OffsetRange("t", 1, 0, 49), OffsetRange("t", 2, 3, 4)]

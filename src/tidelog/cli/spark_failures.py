@@ -1,0 +1,99 @@
+"""What becomes of the failures of a job on Spark: one message, one hint, one exit code.
+
+Exit codes of all `tidelog spark` commands:
+
+- 0: good;
+- 1: the data is wrong: lost, damaged, not equal, there twice;
+- 2: wrong use: correct the command;
+- 3: no answer, try again: no broker answers, Spark or the machine failed;
+- 130: interrupted, by Ctrl-C or SIGTERM.
+
+So a script can distinguish "records are lost" from "no job could look". Spark shows the errors of
+our Python code as text, with their tracebacks; the kind of the last one decides.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import typer
+
+from tidelog.cli.spark_log import SparkLog
+from tidelog.cli.terminal import BadAnswer, NoAnswer, WorkFailed
+from tidelog.errors import UsageError
+
+Failure = UsageError | WorkFailed
+
+_PYTHON_ERROR: Final = re.compile(
+    r"^(?:[a-z_]+\.)*(?P<kind>[A-Z]\w+): (?P<message>.+?)(?:\nhint: (?P<hint>.+?))?$", re.MULTILINE
+)
+"""The last line of a Python traceback, and the hint below it if the error is one of ours."""
+_WRONG_DATA: Final = ("DataLoss", "CorruptBatch", "LogDamaged")
+_WRONG_USE: Final = ("UsageError", "ValueError")
+"""With a hint: our sources turn the first into the second, of which Spark shows the text."""
+_NO_TIDELOG: Final = re.compile(r"No module named '(?:pyspark_)?tidelog|DATA_SOURCE_NOT_FOUND")
+PACKAGE_HINT: Final = (
+    "make an archive with `tidelog spark package`, which prints the conf that gives it to them"
+)
+_TRACE_HINT: Final = "run it again with `--debug` for the whole trace"
+
+
+def spark_failure(text: str) -> Failure:
+    """What a failure is by Spark's text: by the last error of our Python code in it, else by its
+    first line."""
+    if _NO_TIDELOG.search(text):
+        return UsageError("Spark's workers have no Tidelog", PACKAGE_HINT)
+    errors = list(_PYTHON_ERROR.finditer(text))
+    if not errors:
+        return NoAnswer(text.strip().partition("\n")[0], _TRACE_HINT)
+    last = errors[-1]
+    kind, message, hint = last["kind"], last["message"], last["hint"]
+    if kind in _WRONG_DATA:
+        return WorkFailed(message, hint or _TRACE_HINT)
+    if kind in _WRONG_USE and hint:
+        return UsageError(message, hint)
+    return NoAnswer(message, hint or _TRACE_HINT)
+
+
+@contextmanager
+def failures_named(log: SparkLog) -> Iterator[None]:
+    """Turns failures of Spark, of its Java process and of the cluster into ours, and adds the place
+    of Spark's log to their hints; not to wrong use, a bad answer or an interrupt. Raises
+    `WorkFailed` and `UsageError`; other errors are raised again."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    from tidelog.pipeline.errors import ClusterUnavailable
+
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        failure = spark_failure(str(error))
+        raise type(failure)(failure.message, log.named(failure.hint)) from error
+    except ClusterUnavailable as error:
+        raise unreachable(error) from error
+    except (Py4JError, ConnectionError, EOFError) as error:
+        raise java_ended(log) from error
+    except (UsageError, WorkFailed, BadAnswer, typer.Exit):
+        raise
+    except Exception:
+        place = log.named("")
+        if place:
+            sys.stderr.write(f"{place.removeprefix('; ')}\n")
+        raise
+
+
+def unreachable(error: Exception) -> NoAnswer:
+    """No broker answers."""
+    message, _, hint = str(error).partition("\nhint: ")
+    return NoAnswer(message, hint or "check the address, and that the brokers run")
+
+
+def java_ended(log: SparkLog) -> NoAnswer:
+    """Java is gone, and why as far as its exit code shows."""
+    from tidelog.pipeline.spark.spark_session import why_java_ended
+
+    why, hint = why_java_ended()
+    return NoAnswer(f"Spark's Java process {why}", log.named(hint))

@@ -1,0 +1,147 @@
+"""What an ingest is to do, checked before Spark starts.
+
+Spark takes seconds to start. So `prepare` finds out before that whether the table and the
+checkpoint can be used, whether they belong together, whether the topic exists, and whether every
+option that was given has an effect.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+from tidelog.client.core.values import EARLIEST
+from tidelog.errors import UsageError
+from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.places import Place, local_path
+from tidelog.pipeline.tables import checkpoint
+from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable
+from tidelog.pipeline.topics.option_names import Option
+from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
+from tidelog.pipeline.topics.stream import initial_position
+from tidelog.pipeline.topics.stream_offsets import from_text, to_text
+
+_TIMES: Final = (Option.STARTING_TIMESTAMP, Option.STARTING_BY_TIMESTAMP, Option.STARTING_STRATEGY)
+"""Where an ingest begins; its checkpoint has the offsets that this meant."""
+_BEGIN: Final = frozenset(name.lower() for name in _TIMES)
+_FROZEN_OPTIONS: Final = _BEGIN | {"isolation.level", "kafka.isolation.level"}
+"""Options of the source that decide which records it reads, in lower case."""
+_SET_BY_INGEST: Final = dict.fromkeys(
+    (name.lower() for name in (*SUBSCRIPTIONS, Option.BOOTSTRAP_SERVERS, Option.STARTING_OFFSETS)),
+    "use `--topic`, `--bootstrap-server` and `--starting-offsets`",
+) | dict.fromkeys(
+    (Option.COLUMNS.lower(), Option.INCLUDE_HEADERS.lower()),
+    "leave it out: the table has every column, so that nothing of a record is lost",
+)
+_FOR_ENDLESS_RUNS: Final = frozenset(
+    (Option.MIN_OFFSETS_PER_TRIGGER.lower(), Option.MAX_TRIGGER_DELAY.lower())
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestPlan:
+    """What the user asked for."""
+
+    bootstrap_servers: str
+    topic: str
+    table: Place
+    checkpoint: Place | None = None
+    """`None` for the one inside the table's directory."""
+    starting_offsets: str | None = None
+    """Where a topic begins that the table does not have yet; `None` for `earliest`."""
+    interval_s: float | None = None
+    """Seconds between two batches of a continuous run; `None` for a run that ends when it has read
+    what is there."""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def table_directory(self) -> Path:
+        return local_path(self.table).absolute()
+
+    @property
+    def checkpoint_directory(self) -> Path:
+        if self.checkpoint is None:
+            return self.table_directory / CHECKPOINTS_DIRECTORY / self.topic
+        return local_path(self.checkpoint).absolute()
+
+    def source_options(self, starting: str, *, is_first: bool = False) -> dict[str, str]:
+        """Options to read from `starting` on; `is_first` when that is still the user's choice."""
+        given = self.options.items()
+        return {
+            **{name: text for name, text in given if is_first or name.lower() not in _BEGIN},
+            Option.BOOTSTRAP_SERVERS: self.bootstrap_servers,
+            Option.SUBSCRIBE: self.topic,
+            Option.STARTING_OFFSETS: starting,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Table, checkpoint and topic, checked and found to fit."""
+
+    plan: IngestPlan
+    options: SourceOptions
+    table: BronzeTable
+    identity: checkpoint.Identity
+    starting: str
+    """The source's `startingOffsets`, with every partition that the topic has now."""
+
+
+def prepare(plan: IngestPlan) -> Prepared:
+    """Opens the table (and makes it), asks for the topic, reads the checkpoint (and begins it).
+    Raises `UsageError`, `ClusterUnavailable`."""
+    _check_options(plan)
+    asked = plan.starting_offsets or "earliest"
+    options = parse_options(plan.source_options(asked, is_first=True), streaming=True)
+    with Client(options.rules.bootstrap) as client:
+        leaders = client.metadata([plan.topic]).leaders
+        partitions = sorted(leaders)
+        topic_id = leaders[partitions[0]].topic_id.hex()
+        starts = initial_position(options, client).offsets
+    known = checkpoint.read_identity(plan.checkpoint_directory)
+    table = BronzeTable.open(plan.table_directory, plan.topic, topic_id, create=known is None)
+    birth = {
+        tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
+    }
+    identity = checkpoint.Identity(
+        app=f"tidelog-ingest-{uuid4()}",
+        topic=plan.topic,
+        topic_id=topic_id,
+        table=str(table.directory),
+        table_id=table.table_id,
+        starting_offsets=asked,
+        birth=to_text(birth),
+        options={
+            name: value for name, value in plan.options.items() if name.lower() in _FROZEN_OPTIONS
+        },
+    )
+    if known is None:
+        checkpoint.write_identity(plan.checkpoint_directory, identity)
+    else:
+        checkpoint.check_same(
+            plan.checkpoint_directory, known, identity, asked=plan.starting_offsets
+        )
+        identity = known
+        begun = from_text(known.birth)
+        birth = {tp: begun.get(tp, EARLIEST) for tp in partitions}
+    return Prepared(plan, options, table, identity, checkpoint.starting_json(birth))
+
+
+def _check_options(plan: IngestPlan) -> None:
+    """Refuses options of the source that would have no effect. Raises `UsageError`."""
+    for name in plan.options:
+        if name.lower() in _SET_BY_INGEST:
+            raise UsageError(
+                f"the ingest sets the source's `{name}` itself", _SET_BY_INGEST[name.lower()]
+            )
+        if name.lower() in _FOR_ENDLESS_RUNS and plan.interval_s is None:
+            raise UsageError(
+                f"`{name}` has no effect on a run that reads what is there and ends",
+                "leave it out, or give `--continuous` or an interval such as `--trigger 5s`",
+            )
+        if name.lower() in _BEGIN and plan.starting_offsets is not None:
+            raise UsageError(
+                f"`{name}` and `--starting-offsets` both say where the ingest begins",
+                "give one of the two",
+            )

@@ -11,6 +11,7 @@ from tidelog.broker.connections import Connections
 from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.held_questions import HeldQuestions
+from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -48,6 +49,7 @@ class Broker:
     # Wall time minus monotonic time, from the driver.
     wall_offset_ms: int = 0
     held_questions: HeldQuestions = field(default_factory=HeldQuestions)
+    metadata_rows: MetadataRows = field(default_factory=MetadataRows)
 
     def wall_ms(self, now: Instant) -> int:
         """Wall time at `now`, for record timestamps."""

@@ -20,10 +20,12 @@ While all brokers are fenced, the one that answers names itself, because it can 
 answer has no brokers then, which its Java clients ignore; librdkafka 2.16 gives up every broker
 that an answer leaves out, and after the last one it may never ask again.
 
+Topics that exist are packed by hand and kept (`broker/metadata_rows.py`).
+
 Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
@@ -31,7 +33,6 @@ from tidelog.broker.api.cluster_rows import (
     OPERATIONS_NOT_ASKED,
     any_alive_broker,
     brokers_to_name,
-    partition_row,
     topic_row,
 )
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
@@ -40,24 +41,29 @@ from tidelog.broker.api.needs import (
     HasClusterId,
     HasConfig,
     HasImage,
+    HasMetadataRows,
     HasUnreachable,
 )
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import PartitionImage, TopicImage
+from tidelog.metadata.image import TopicImage
 from tidelog.metadata.topic_names import name_fault
-from tidelog.model import NO_LEADER, ZERO_TOPIC_ID, TopicId
+from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field
+from tidelog.wire.entities import Entity, field, make, nested
+from tidelog.wire.metadata import with_topics
+from tidelog.wire.schema import write_entity
 from tidelog.wire.values import bytes_of
 
-FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
 
 
-class Node(HasAutoTopics, HasClusterId, HasConfig, HasImage, HasUnreachable, Protocol):
+class Node(
+    HasAutoTopics, HasClusterId, HasConfig, HasImage, HasMetadataRows, HasUnreachable, Protocol
+):
     """What Metadata needs."""
 
 
@@ -66,30 +72,38 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     version = context.header.api_version
     if version < FIRST_VERSION_BY_TOPIC_ID and _asks_by_id(request):
         code = ErrorCode.INVALID_REQUEST
-        topics = [topic_row(code, wanted.name or "", ZERO_TOPIC_ID) for wanted in request.topics]
-    else:
-        wanted = list(_wanted(node, request, version))
-        topics = [_topic(node, context, name, topic_id, topic) for name, topic_id, topic in wanted]
-        missing = [
-            name
-            for name, _, topic in wanted
-            if topic is None and name is not None and name_fault(name) is None
-        ]
-        if missing and field(request, "allow_auto_topic_creation", True):
-            node.auto_topics.create(missing, now)
+        rows = [topic_row(code, wanted.name or "", ZERO_TOPIC_ID) for wanted in request.topics]
+        context.answer(_answer(node, context, rows))
+        return
+    wanted = list(_wanted(node, request, version))
+    missing = [
+        name
+        for name, _, topic in wanted
+        if topic is None and name is not None and name_fault(name) is None
+    ]
+    if missing and field(request, "allow_auto_topic_creation", True):
+        node.auto_topics.create(missing, now)
+    kept = node.metadata_rows.of(node.image, node.unreachable, context.listener, version)
+    topics = [
+        kept.of(node.image, topic) if topic is not None else _unknown(context, name, topic_id)
+        for name, topic_id, topic in wanted
+    ]
+    empty = codec.encode_response(context.header, _answer(node, context, ()))
+    context.fill(list(with_topics(version, empty, topics)))
+
+
+def _answer(node: Node, context: RequestContext, topics: Sequence[object]) -> Entity:
     brokers = brokers_to_name(node, context.listener)
-    context.answer(
-        reply(
-            context.response_type,
-            brokers=[
-                {"node_id": node_id, "host": end.host, "port": end.port, "rack": rack}
-                for node_id, end, rack in brokers
-            ],
-            cluster_id=node.cluster_id,
-            controller_id=any_alive_broker(node),
-            topics=topics,
-            cluster_authorized_operations=OPERATIONS_NOT_ASKED,
-        )
+    return reply(
+        context.response_type,
+        brokers=[
+            {"node_id": node_id, "host": end.host, "port": end.port, "rack": rack}
+            for node_id, end, rack in brokers
+        ],
+        cluster_id=node.cluster_id,
+        controller_id=any_alive_broker(node),
+        topics=topics,
+        cluster_authorized_operations=OPERATIONS_NOT_ASKED,
     )
 
 
@@ -119,38 +133,18 @@ def _wanted(
             yield wanted.name, (found.topic_id if found else ZERO_TOPIC_ID), found
 
 
-def _topic(
-    node: Node,
-    context: RequestContext,
-    name: str | None,
-    topic_id: TopicId,
-    topic: TopicImage | None,
-) -> dict[str, object]:
-    if topic is not None:
-        partitions = [
-            _partition(node, context, index, topic.partitions[index])
-            for index in sorted(topic.partitions)
-        ]
-        return topic_row(ErrorCode.NONE, name, topic_id, partitions)
+def _unknown(context: RequestContext, name: str | None, topic_id: TopicId) -> bytes:
+    """A topic that is not there."""
     if topic_id != ZERO_TOPIC_ID:
-        return topic_row(ErrorCode.UNKNOWN_TOPIC_ID, name, topic_id)
-    is_valid = name_fault(name or "") is None
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_valid else ErrorCode.INVALID_TOPIC_EXCEPTION
-    return topic_row(code, name, topic_id)
-
-
-def _partition(
-    node: Node, context: RequestContext, index: int, partition: PartitionImage
-) -> dict[str, object]:
-    code, leader_id = ErrorCode.NONE, partition.leader
-    if not node.image.is_alive(partition.leader) or partition.leader in node.unreachable:
-        code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    elif node.image.endpoint(partition.leader, context.listener) is None:
-        # Older clients take the new code for a fatal one.
-        is_known = context.header.api_version >= FIRST_VERSION_WITH_MISSING_LISTENERS
-        code = ErrorCode.LISTENER_NOT_FOUND if is_known else ErrorCode.LEADER_NOT_AVAILABLE
-        leader_id = NO_LEADER
-    return partition_row(node.image, code, leader_id, index, partition)
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    elif name_fault(name or "") is None:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    out = bytearray()
+    row = topic_row(code, name, topic_id)
+    write_entity(out, make(nested(context.response_type, "topics"), **row))
+    return bytes(out)
 
 
 API: Final = LocalApi(

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
 from tidelog.env.disk import Disk
@@ -91,6 +92,12 @@ class HasTrace(Protocol):
     """Where the node's events go."""
 
     trace: Trace
+
+
+class HasMetadataRows(Protocol):
+    """Topics as Metadata answers have them."""
+
+    metadata_rows: MetadataRows
 
 
 class HasUnreachable(Protocol):

@@ -162,7 +162,7 @@ def answered_now(node: OneNode, wire: Wire, name: str) -> Any:
     header = RequestHeader(ApiKey.METADATA, 12, 1, "test")
     pending = node.broker.connections.admit(connection, header)
     k03_metadata.handle(node.broker, pending, request, node.now)
-    _, response = codec.decode_response(ApiKey.METADATA, 12, bytes(pending.chunks[0])[4:])
+    _, response = codec.decode_response(ApiKey.METADATA, 12, b"".join(pending.chunks)[4:])
     return response
 
 

@@ -1,0 +1,100 @@
+"""Topics as Metadata answers have them, kept from one answer to the next.
+
+What an answer says about a topic depends on the topic, on who is alive or in doubt, and on the
+listener and version of the question. As long as these stay the same the bytes are the same: an
+image shares the topics that did not change with the image before (`metadata/image.py`), so the cost
+of an answer is what has changed since the last one that was alike, and joining bytes.
+
+Bound: rows of at most `MAX_KEPT_ANSWERS` pairs of listener and version, the latest asked for.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import BrokerImage, MetadataImage, TopicImage
+from tidelog.model import INTERNAL_TOPICS, NO_LEADER, TopicId
+from tidelog.wire.metadata import Members, pack_members, pack_partition, pack_topic
+
+MAX_KEPT_ANSWERS: Final = 4
+FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
+
+
+class _Rows:
+    """Packed topics for one listener and version, while nobody's liveness changes."""
+
+    def __init__(
+        self, image: MetadataImage, unreachable: frozenset[int], listener: str, version: int
+    ) -> None:
+        # They are for these brokers, by identity.
+        self.brokers: Mapping[int, BrokerImage] = image.brokers
+        self.unreachable = unreachable
+        self._listener = listener
+        self._version = version
+        # By leader: the error and leader that a client is told.
+        self._leaders: dict[int, tuple[int, int]] = {}
+        # By replicas and ISR: the end of a partition.
+        self._members: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}
+        # By topic id: the topic, and its bytes.
+        self._topics: dict[TopicId, tuple[TopicImage, bytes]] = {}
+
+    def of(self, image: MetadataImage, topic: TopicImage) -> bytes:
+        """The bytes of a topic."""
+        known = self._topics.get(topic.topic_id)
+        if known is not None and known[0] is topic:
+            return known[1]
+        if len(self._topics) > 2 * len(image.topics_by_id):
+            self._topics = {}
+        packed = self._pack(image, topic)
+        self._topics[topic.topic_id] = (topic, packed)
+        return packed
+
+    def _pack(self, image: MetadataImage, topic: TopicImage) -> bytes:
+        version, rows = self._version, []
+        for index in sorted(topic.partitions):
+            partition = topic.partitions[index]
+            code, leader_id = self._leader(image, partition.leader)
+            key = partition.replicas, partition.isr
+            members = self._members.get(key)
+            if members is None:
+                members = pack_members(version, Members(*key, image.offline_replicas(partition)))
+                self._members[key] = members
+            epoch = partition.leader_epoch
+            rows.append(pack_partition(version, code, index, leader_id, epoch, members))
+        is_internal = topic.name in INTERNAL_TOPICS
+        return pack_topic(version, topic.name, topic.topic_id, is_internal, rows)
+
+    def _leader(self, image: MetadataImage, leader: int) -> tuple[int, int]:
+        known = self._leaders.get(leader)
+        if known is None:
+            code, leader_id = ErrorCode.NONE, leader
+            if not image.is_alive(leader) or leader in self.unreachable:
+                code, leader_id = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+            elif image.endpoint(leader, self._listener) is None:
+                # Older clients take the new code for a fatal one.
+                is_known = self._version >= FIRST_VERSION_WITH_MISSING_LISTENERS
+                code = ErrorCode.LISTENER_NOT_FOUND if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+                leader_id = NO_LEADER
+            known = self._leaders[leader] = (int(code), leader_id)
+        return known
+
+
+class MetadataRows:
+    """The rows of one node's answers."""
+
+    def __init__(self) -> None:
+        # By listener and version, the latest asked for last.
+        self._kept: dict[tuple[str, int], _Rows] = {}
+
+    def of(
+        self, image: MetadataImage, unreachable: frozenset[int], listener: str, version: int
+    ) -> _Rows:
+        """The rows as they are now."""
+        key = (listener, version)
+        rows = self._kept.pop(key, None)
+        if rows is None or rows.brokers is not image.brokers or rows.unreachable != unreachable:
+            rows = _Rows(image, unreachable, listener, version)
+        self._kept[key] = rows
+        if len(self._kept) > MAX_KEPT_ANSWERS:
+            del self._kept[next(iter(self._kept))]
+        return rows

@@ -1,0 +1,92 @@
+"""Packed topics of Metadata answers: what the generic writer would write, and only what changed."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.harness import a_broker, an_image
+from tidelog.broker.api.cluster_rows import partition_row, topic_row
+from tidelog.broker.metadata_rows import MAX_KEPT_ANSWERS, MetadataRows
+from tidelog.errors import ErrorCode
+from tidelog.metadata.image import MetadataImage, PartitionImage
+from tidelog.model import TopicId
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make, nested
+from tidelog.wire.schema import write_entity
+
+ONE = PartitionImage((1, 2, 3), (1, 2), 1, 7, 9)
+NOBODY: frozenset[int] = frozenset()
+LISTENER = "PLAINTEXT"
+
+
+def an_image_of(*, fenced: bool = False) -> MetadataImage:
+    """A topic with an ordinary name and an internal one."""
+    topics: dict[str, Any] = {
+        "orders": [ONE, replace(ONE, leader=2), replace(ONE, leader=-1, isr=())],
+        "__consumer_offsets": [ONE] * 130,
+    }
+    image = an_image(a_broker(1), a_broker(2, fenced=fenced), a_broker(3), **topics)
+    by_name = {
+        name: replace(topic, topic_id=TopicId(name[:16].encode().ljust(16)))
+        for name, topic in image.topics_by_name.items()
+    }
+    by_id = {topic.topic_id: topic for topic in by_name.values()}
+    return replace(image, topics_by_name=by_name, topics_by_id=by_id)
+
+
+def written(image: MetadataImage, name: str, version: int) -> bytes:
+    """The topic as the generic writer has it, with leaders that are alive."""
+    topic = image.topics_by_name[name]
+    rows = []
+    for index, partition in topic.partitions.items():
+        alive = image.is_alive(partition.leader)
+        code = ErrorCode.NONE if alive else ErrorCode.LEADER_NOT_AVAILABLE
+        rows.append(partition_row(image, code, partition.leader if alive else -1, index, partition))
+    row = topic_row(ErrorCode.NONE, name, topic.topic_id, rows)
+    out = bytearray()
+    write_entity(out, make(nested(codec.response_class(ApiKey.METADATA, version), "topics"), **row))
+    return bytes(out)
+
+
+@pytest.mark.parametrize("version", range(14))
+@pytest.mark.parametrize("fenced", [False, True])
+def test_the_bytes_are_those_of_the_generic_writer(version: int, fenced: bool) -> None:
+    image = an_image_of(fenced=fenced)
+    rows = MetadataRows().of(image, NOBODY, LISTENER, version)
+    for name, topic in image.topics_by_name.items():
+        assert rows.of(image, topic) == written(image, name, version)
+
+
+def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed() -> None:
+    """Goal: the cost of an answer is what has changed."""
+    kept, image = MetadataRows(), an_image_of()
+
+    def packed(image: MetadataImage, unreachable: frozenset[int] = NOBODY) -> dict[str, bytes]:
+        rows = kept.of(image, unreachable, LISTENER, 12)
+        return {name: rows.of(image, topic) for name, topic in image.topics_by_name.items()}
+
+    first = packed(image)
+    assert all(again is first[name] for name, again in packed(image).items())
+    orders = image.topics_by_name["orders"]
+    moved = replace(orders, partitions={0: replace(ONE, leader=2, leader_epoch=8)})
+    by_name = {**image.topics_by_name, "orders": moved}
+    after = replace(image, topics_by_name=by_name)
+    second = packed(after)
+    assert second["orders"] != first["orders"]
+    assert second["__consumer_offsets"] is first["__consumer_offsets"]
+    assert packed(after, frozenset((1,)))["__consumer_offsets"] != first["__consumer_offsets"]
+    fenced = replace(after, brokers={**after.brokers, 2: a_broker(2, fenced=True)})
+    assert packed(fenced)["orders"] != second["orders"]
+
+
+def test_the_rows_that_are_kept_are_bounded() -> None:
+    kept, image = MetadataRows(), an_image_of()
+    oldest = kept.of(image, NOBODY, LISTENER, 0)
+    for version in range(1, MAX_KEPT_ANSWERS):
+        kept.of(image, NOBODY, LISTENER, version)
+    assert kept.of(image, NOBODY, LISTENER, 0) is oldest
+    kept.of(image, NOBODY, LISTENER, MAX_KEPT_ANSWERS)
+    assert kept.of(image, NOBODY, LISTENER, 0) is oldest
+    assert len(kept._kept) == MAX_KEPT_ANSWERS

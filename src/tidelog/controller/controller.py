@@ -445,15 +445,15 @@ class Controller:
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
-    CreateTopics: decide_create_topics,
     DeleteTopics: decide_delete_topics,
-    CreatePartitions: decide_create_partitions,
     messages.ListReassignments: decide_list_reassignments,
     messages.IncrementalAlterConfigs: decide_alter_configs,
 }
 """Requests that are decided by the metadata alone."""
 
 _SLICED_DECIDERS: Final[dict[type, Callable[[View, Any], Slices]]] = {
+    CreateTopics: decide_create_topics,
+    CreatePartitions: decide_create_partitions,
     messages.AlterPartition: decide_alter_partition,
     messages.AssignReplicas: decide_assign_replicas,
     messages.ElectLeaders: decide_elect_leaders,

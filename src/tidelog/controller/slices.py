@@ -138,7 +138,8 @@ class LongDecisions:
 
     def on_decided(self, long: Long, decision: ControllerDecision, *, is_last: bool) -> None:
         """A slice of one that was taken is decided and will be appended."""
-        self._changes += len(decision.records)
+        # All but the last use up the turn.
+        self._changes += len(decision.records) if is_last else MAX_CHANGES_PER_TURN
         if long.departing != NO_LEADER:
             assert self.departing <= {long.departing}, f"{self.departing}, and {long.departing}"
             self.departing = frozenset() if is_last else frozenset((long.departing,))

@@ -5,6 +5,10 @@ fails by itself, and only the successful ones write records. A topic's records s
 topic, configs, partitions. A new partition's ISR is its live replicas, its leader the first of
 them, both epochs 0. `validate_only` decides all of it and writes nothing.
 
+Many partitions are placed and encoded in slices (`slices.py`), and appended in one batch at the
+end, if the brokers and the topics that the request names are as they were at the beginning;
+otherwise it all begins anew, a few times, and then without slices.
+
 Within one request a later topic sees the earlier ones: names may collide among them too. Two
 names collide when they differ only in `.` and `_`, because metric names fold the two.
 
@@ -12,12 +16,14 @@ Source: KIP-4, KIP-195, KIP-516 (topic ids); Kafka's replication control.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
 from tidelog.controller.placement import StripedPlacer, usable_brokers
+from tidelog.controller.slices import Slices, Steps
+from tidelog.controller.topic_building import Built, build, collisions, folded
 from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -36,7 +42,6 @@ from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_PARTITIONS_PER_REQUEST
 from tidelog.metadata.image import PartitionImage, TopicImage
-from tidelog.metadata.image_records import partition_record
 from tidelog.metadata.records import MetadataRecord, RemoveTopicRecord, TopicRecord
 from tidelog.metadata.topic_names import name_fault
 from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
@@ -44,32 +49,22 @@ from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
 # Creation ----------------------------------------------------------------------------------
 
 
-def decide_create_topics(view: View, request: CreateTopics) -> ControllerDecision:
+def decide_create_topics(view: View, request: CreateTopics) -> Slices:
     """Decides every topic of the request.
 
     Raises `ProtocolError(POLICY_VIOLATION)` for more partitions or records than one request may
     have.
     """
     _check_partition_count(sum(_wanted_partitions(view, topic) for topic in request.topics))
-    records: list[MetadataRecord] = []
-    results: list[NewTopicResult] = []
-    names = Counter(topic.name for topic in request.topics)
-    collisions = _collisions(view)
-    for topic in {topic.name: topic for topic in request.topics}.values():
-        try:
-            if names[topic.name] > 1:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            _check_name(view, topic.name, collisions)
-            result, topic_records = _create_topic(view, topic)
-            records += topic_records
-            collisions.setdefault(_folded(topic.name), topic.name)
-        except ProtocolError as error:
-            result = NewTopicResult(topic.name, error.code, error.message)
-        results.append(result)
+    names = [topic.name for topic in request.topics]
+    results, built = yield from build(
+        view, names, lambda view, built: _create_topics(view, built, request)
+    )
+    view = built.view
     response = CreateTopicsResult(tuple(results))
     if request.validate_only:
         return ControllerDecision(response)
-    view.check_atomic(records)
+    view.check_atomic(built.records)
     for result in results:
         if result.error_code is ErrorCode.NONE:
             event = TopicCreated(
@@ -79,27 +74,43 @@ def decide_create_topics(view: View, request: CreateTopics) -> ControllerDecisio
                 replicas=result.replication_factor,
             )
             view.trace.event(event)
-    return ControllerDecision(response, records)
+    return ControllerDecision(response, built.records, encoded=built.encoded)
 
 
-def _create_topic(view: View, topic: NewTopic) -> tuple[NewTopicResult, list[MetadataRecord]]:
+def _create_topics(view: View, built: Built, request: CreateTopics) -> Steps[list[NewTopicResult]]:
+    results: list[NewTopicResult] = []
+    names = Counter(topic.name for topic in request.topics)
+    taken = collisions(view)
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        count = len(built.records)
+        try:
+            if names[topic.name] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            _check_name(view, topic.name, taken)
+            result = yield from _create_topic(view, built, topic)
+            taken.setdefault(folded(topic.name), topic.name)
+        except ProtocolError as error:
+            built.cut(count)
+            result = NewTopicResult(topic.name, error.code, error.message)
+        results.append(result)
+    return results
+
+
+def _create_topic(view: View, built: Built, topic: NewTopic) -> Steps[NewTopicResult]:
     configs = _creation_configs(topic)
     config_records = new_topic_config_records(view, topic.name, configs)
-    partitions = _manual(view, topic) if topic.assignments else _automatic(view, topic)
+    factor, partitions = _manual(view, topic) if topic.assignments else _automatic(view, topic)
     topic_id = _new_topic_id(view)
-    records = [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
-    records += [
-        partition_record(topic_id, number, partition) for number, partition in enumerate(partitions)
-    ]
-    result = NewTopicResult(
+    built.records += [TopicRecord(name=topic.name, topic_id=topic_id), *config_records]
+    count = yield from built.add(topic_id, 0, partitions)
+    return NewTopicResult(
         topic.name,
         ErrorCode.NONE,
         topic_id=topic_id,
-        num_partitions=len(partitions),
-        replication_factor=len(partitions[0].replicas),
+        num_partitions=count,
+        replication_factor=factor,
         configs=configs,
     )
-    return result, records
 
 
 def _creation_configs(topic: NewTopic) -> dict[str, str]:
@@ -110,7 +121,7 @@ def _creation_configs(topic: NewTopic) -> dict[str, str]:
     return {name: value for name, value in topic.configs if value is not None}
 
 
-def _manual(view: View, topic: NewTopic) -> list[PartitionImage]:
+def _manual(view: View, topic: NewTopic) -> tuple[int, Iterable[PartitionImage]]:
     if topic.replication_factor != -1 or topic.num_partitions != -1:
         name = "replication factor" if topic.replication_factor != -1 else "numPartitions"
         text = f"A manual partition assignment was specified, but {name} was not set to -1."
@@ -121,10 +132,11 @@ def _manual(view: View, topic: NewTopic) -> list[PartitionImage]:
     if sorted(by_number) != list(range(len(by_number))):
         _refuse_assignment("partitions should be a consecutive 0-based integer sequence")
     assignments = [by_number[number] for number in range(len(by_number))]
-    return _assigned(view, assignments, len(assignments[0]))
+    factor = len(assignments[0])
+    return factor, _assigned(view, assignments, factor)
 
 
-def _automatic(view: View, topic: NewTopic) -> list[PartitionImage]:
+def _automatic(view: View, topic: NewTopic) -> tuple[int, Iterable[PartitionImage]]:
     factor, count = topic.replication_factor, topic.num_partitions
     if factor < -1 or factor == 0:
         text = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -133,7 +145,7 @@ def _automatic(view: View, topic: NewTopic) -> list[PartitionImage]:
         text = "Number of partitions was set to an invalid non-positive value."
         raise ProtocolError(ErrorCode.INVALID_PARTITIONS, text)
     factor = view.config.default_replication_factor if factor == -1 else factor
-    return _placed(view, _wanted_partitions(view, topic), factor)
+    return factor, _placed(view, _wanted_partitions(view, topic), factor)
 
 
 def _wanted_partitions(view: View, topic: NewTopic) -> int:
@@ -147,7 +159,7 @@ def _wanted_partitions(view: View, topic: NewTopic) -> int:
 # Names and ids -----------------------------------------------------------------------------
 
 
-def _check_name(view: View, name: str, collisions: dict[str, str]) -> None:
+def _check_name(view: View, name: str, taken: dict[str, str]) -> None:
     if name == METADATA_TOPIC:
         text = f"Creation of internal topic {METADATA_TOPIC} is prohibited."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
@@ -157,19 +169,10 @@ def _check_name(view: View, name: str, collisions: dict[str, str]) -> None:
         raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if view.image.topic(name) is not None:
         raise ProtocolError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
-    other = collisions.get(_folded(name))
+    other = taken.get(folded(name))
     if other is not None:
         text = f"Topic '{name}' collides with existing topic: {other}"
         raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
-
-
-def _folded(name: str) -> str:
-    return name.replace(".", "_")
-
-
-def _collisions(view: View) -> dict[str, str]:
-    """Folded names of all topics whose name can collide."""
-    return {_folded(name): name for name in view.image.topics_by_name if "." in name or "_" in name}
 
 
 def _new_topic_id(view: View) -> TopicId:
@@ -183,32 +186,44 @@ def _new_topic_id(view: View) -> TopicId:
 # Partitions --------------------------------------------------------------------------------
 
 
-def decide_create_partitions(view: View, request: CreatePartitions) -> ControllerDecision:
+def decide_create_partitions(view: View, request: CreatePartitions) -> Slices:
     """Decides every topic of the request.
 
     Raises `ProtocolError(POLICY_VIOLATION)` for more partitions or records than one request may
     have.
     """
     _check_partition_count(sum(_added_partitions(view, topic) for topic in request.topics))
-    records: list[MetadataRecord] = []
-    results: list[MorePartitionsResult] = []
-    names = Counter(topic.name for topic in request.topics)
-    for topic in request.topics:
-        try:
-            if names[topic.name] > 1:
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records += _create_partitions(view, topic)
-            results.append(MorePartitionsResult(topic.name, ErrorCode.NONE))
-        except ProtocolError as error:
-            results.append(MorePartitionsResult(topic.name, error.code, error.message))
+    names = [topic.name for topic in request.topics]
+    results, built = yield from build(
+        view, names, lambda view, built: _grow_topics(view, built, request)
+    )
+    view = built.view
     response = CreatePartitionsResult(tuple(results))
     if request.validate_only:
         return ControllerDecision(response)
-    view.check_atomic(records)
+    view.check_atomic(built.records)
     for topic, result in zip(request.topics, results, strict=True):
         if result.error_code is ErrorCode.NONE:
             view.trace.event(TopicGrown(topic=topic.name, partitions=topic.count))
-    return ControllerDecision(response, records)
+    return ControllerDecision(response, built.records, encoded=built.encoded)
+
+
+def _grow_topics(
+    view: View, built: Built, request: CreatePartitions
+) -> Steps[list[MorePartitionsResult]]:
+    results: list[MorePartitionsResult] = []
+    names = Counter(topic.name for topic in request.topics)
+    for topic in request.topics:
+        count = len(built.records)
+        try:
+            if names[topic.name] > 1:
+                raise ProtocolError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            yield from _create_partitions(view, built, topic)
+            results.append(MorePartitionsResult(topic.name, ErrorCode.NONE))
+        except ProtocolError as error:
+            built.cut(count)
+            results.append(MorePartitionsResult(topic.name, error.code, error.message))
+    return results
 
 
 def _added_partitions(view: View, wanted: MorePartitions) -> int:
@@ -216,7 +231,7 @@ def _added_partitions(view: View, wanted: MorePartitions) -> int:
     return 0 if topic is None else max(0, wanted.count - len(topic.partitions))
 
 
-def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecord]:
+def _create_partitions(view: View, built: Built, wanted: MorePartitions) -> Steps[None]:
     topic = view.image.topic(wanted.name)
     if topic is None:
         text = f"The topic '{wanted.name}' does not exist."
@@ -242,34 +257,27 @@ def _create_partitions(view: View, wanted: MorePartitions) -> list[MetadataRecor
         )
     else:
         partitions = _assigned(view, wanted.assignments, factor)
-    return [
-        partition_record(topic.topic_id, present + number, partition)
-        for number, partition in enumerate(partitions)
-    ]
+    yield from built.add(topic.topic_id, present, partitions)
 
 
-def _placed(view: View, count: int, factor: int) -> list[PartitionImage]:
+def _placed(view: View, count: int, factor: int) -> Iterator[PartitionImage]:
     placer = StripedPlacer(usable_brokers(view.image.brokers.values(), view.departing), view.prng)
     # The placer puts the leader on a live broker. Partitions in one place begin alike.
     known: dict[tuple[int, ...], PartitionImage] = {}
-    partitions = []
     for _ in range(count):
         replicas = placer.place(factor)
         partition = known.get(replicas)
         if partition is None:
             partition = known[replicas] = _new_partition(view, replicas)
-        partitions.append(partition)
-    return partitions
+        yield partition
 
 
 def _assigned(
     view: View, assignments: Sequence[tuple[int, ...]], factor: int
-) -> list[PartitionImage]:
-    partitions = []
+) -> Iterator[PartitionImage]:
     for replicas in assignments:
         _check_assignment(view, replicas, factor)
-        partitions.append(_new_partition(view, replicas))
-    return partitions
+        yield _new_partition(view, replicas)
 
 
 def _check_assignment(view: View, replicas: tuple[int, ...], factor: int) -> None:

@@ -34,7 +34,7 @@ Source: KIP-500, KIP-631; Kafka's coordinator runtime (KIP-848) follows the same
 from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tidelog.kraft.messages import NotLeader
 from tidelog.limits import MAX_PENDING_DECISIONS
@@ -112,6 +112,8 @@ class Decision(Generic[Rec, Response]):
     atomic: bool = True
     """Whether a failover must see all records or none. A list that need not be atomic is split
     into batches of bounded size; each prefix of it must then leave a valid state."""
+    encoded: Sequence[Any] = ()
+    """The records of an atomic decision as the log has them, if they were encoded before."""
 
 
 class _Speculation(NamedTuple, Generic[State]):
@@ -218,7 +220,7 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         offset = self._tail[-1].last_offset if self._tail else self.committed_offset
         try:
             for batch in self._batches(decision):
-                offset = self._append(batch, self._epoch)
+                offset = self._append(batch, decision.encoded, self._epoch)
         except NotLeader:
             return None
         if reply_to is None:
@@ -310,10 +312,11 @@ class Kernel(Generic[State, Rec, Raw, Response]):
             return [records]
         return [records[start : start + size] for start in range(0, len(records), size)]
 
-    def _append(self, records: Sequence[Rec], epoch: int) -> int:
+    def _append(self, records: Sequence[Rec], encoded: Sequence[Raw], epoch: int) -> int:
         base = self._log.end_offset
+        assert len(encoded) in (0, len(records)), f"{len(encoded)} of {len(records)} are encoded"
         encode = self._machine.encode
-        last = self._log.append([encode(record) for record in records])
+        last = self._log.append(encoded or [encode(record) for record in records])
         assert last == base + len(records) - 1, f"{len(records)} records at {base} end at {last}"
         # After the append: were it refused, the newest state must not contain the records.
         state = self._machine.replay(self.latest, records, last, epoch)

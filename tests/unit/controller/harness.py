@@ -129,6 +129,17 @@ def at_once(steps: Steps[Returned]) -> Returned:
     raise AssertionError(f"there is more after {step}")
 
 
+def to_the_end(steps: Steps[Returned], view: View) -> Returned:
+    """What a decision in slices comes to, all of them on the same view."""
+    try:
+        next(steps)
+        while True:
+            steps.send(view)
+    except StopIteration as end:
+        returned: Returned = end.value
+        return returned
+
+
 def after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:
     """The image with a decision's records replayed."""
     delta = MetadataDelta(image)

@@ -82,6 +82,10 @@ MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,
 which every client retries."""
 
+MAX_PROPOSALS_PER_REQUEST: Final = 200
+"""ISR proposals in one AlterPartition; the others follow its answer. To write a request of so many
+takes 5 ms, to read it 3 ms."""
+
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""
 

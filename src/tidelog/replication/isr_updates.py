@@ -9,15 +9,18 @@ maximal ISR until the controller has answered. When the whole request fails (no 
 broker epoch, ...) all of it is sent again after a short pause. What a single partition's answer
 means is decided in `isr_changes` (`IsrChanges.on_isr_answer`).
 
-Bound: one proposal for each partition that this broker leads.
+Bounds: one proposal for each partition that this broker leads, `MAX_PROPOSALS_PER_REQUEST` in a
+request.
 
 Source: KIP-497; KIP-903 for the broker epochs in version 3.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_PROPOSALS_PER_REQUEST
 from tidelog.model import TopicId, TopicPartition
 from tidelog.replication.events.in_sync import AlterPartitionRetried
 from tidelog.replication.events.shape import NoAnswer
@@ -71,15 +74,17 @@ class IsrUpdates:
         self._in_flight.pop((topic_id, topic_partition.partition), None)
 
     def maybe_send(self, now: Instant) -> bool:
-        """Sends everything queued, unless a request is under way or a pause lasts."""
+        """Sends what is queued, or the first of it, unless a request is under way or a pause
+        lasts."""
         if self._token is not None or not self._queued:
             return False
         if self._retry_at is not None and now < self._retry_at:
             return False
         self._retry_at = None
         self._token = self._env.outbox.new_token()
-        proposals = tuple(self._queued.values())
-        self._queued.clear()
+        proposals = tuple(islice(self._queued.values(), MAX_PROPOSALS_PER_REQUEST))
+        for proposal in proposals:
+            del self._queued[proposal.topic_partition]
         self._in_flight = {
             (proposal.topic_id, proposal.topic_partition.partition): proposal
             for proposal in proposals

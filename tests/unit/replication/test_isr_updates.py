@@ -7,6 +7,7 @@ from tests.unit.replication.surroundings import make_env
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_PROPOSALS_PER_REQUEST
 from tidelog.model import TopicPartition
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.messages import (
@@ -37,6 +38,22 @@ def sent(outbox: Outbox) -> SendAlterPartition:
     (output,) = outbox.take()
     assert isinstance(output, SendAlterPartition)
     return output
+
+
+def test_thousands_of_proposals_travel_in_several_requests() -> None:
+    """Goal: what one request may carry, in the order of the proposals; all of it in the end."""
+    updates, outbox = make()
+    count = 2 * MAX_PROPOSALS_PER_REQUEST + 1
+    for number in range(count):
+        updates.submit(proposal(number))
+    carried = []
+    while updates.maybe_send(NOW):
+        request = sent(outbox)
+        assert len(request.proposals) <= MAX_PROPOSALS_PER_REQUEST
+        carried += [each.topic_partition.partition for each in request.proposals]
+        updates.on_response(request.token, (), NOW)
+        updates.check()
+    assert carried == list(range(count))
 
 
 def test_proposals_of_one_tick_travel_together() -> None:

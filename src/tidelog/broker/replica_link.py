@@ -1,9 +1,6 @@
 """The replicas' traffic with other brokers and the controller, on the wire.
 
-Fetches and offset queries go to the leader's inter-broker listener on one connection per leader. On
-the wire topics travel by id. The replicas use names and ids, so the names in answers are completed
-from the metadata image. An answer for a topic that the image no longer has is dropped: the replicas
-have stopped following it, or are about to.
+Fetches and offset queries go to the leader's inter-broker listener on one connection per leader.
 
 A connection that one end has lost without closing it looks like a leader without new records. For
 as long as its follower waits, the high watermark stands still: `replica.lag.time.max.ms` and
@@ -34,7 +31,6 @@ from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make
-from tidelog.wire.fetch import FetchResponse
 
 FETCH_VERSION: Final = k01_fetch.SENT_VERSION
 LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
@@ -47,7 +43,7 @@ class ReplicaLink:
         self._config = config
         self._replicas = replicas
         self._peers = peers
-        # The newest image, for topic names and brokers' endpoints.
+        # The newest image, for brokers' endpoints.
         self._image: MetadataImage = EMPTY_IMAGE
         # Correlation ids of all replica connections.
         self._next_correlation_id = 0
@@ -57,7 +53,7 @@ class ReplicaLink:
         )
 
     def on_image(self, image: MetadataImage) -> None:
-        """Takes the endpoints of brokers and the names of topics."""
+        """Takes the endpoints of brokers."""
         for node_id, registered in image.brokers.items():
             endpoint = self._endpoint_of(registered)
             if endpoint is not None and node_id != self._config.node_id:
@@ -110,23 +106,12 @@ class ReplicaLink:
         """A leader answered. Raises `MalformedFrame`."""
         if isinstance(token, SendFetch):
             _, response = wire_fetch.parse_response(FETCH_VERSION, frame)
-            self._replicas.on_fetch_response(token.token, self._named(response), now)
+            self._replicas.on_fetch_response(token.token, response, now)
             return
         assert isinstance(token, SendListOffsets), f"unexpected token {token!r}"
         _, entity = codec.decode_response(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, frame)
         results = k02_list_offsets.RESULTS.read(entity)
         self._replicas.on_list_offsets_response(token.token, results, now)
-
-    def _named(self, response: FetchResponse) -> FetchResponse:
-        if not response.partitions:
-            return response
-        topics = self._image.topics_by_id
-        partitions = [
-            answer._replace(topic=topics[answer.topic_id].name)
-            for answer in response.partitions
-            if answer.topic_id in topics
-        ]
-        return response._replace(partitions=partitions)
 
     def on_failed(self, token: object, now: Instant) -> None:
         """A leader did not answer."""

@@ -69,7 +69,7 @@ class FetchAnswers:
         log = state.partition.log
         self._followed.count_bytes(state, fetched.records_bytes, now)
         progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)
-        state.lags = log.log_end_offset < fetched.high_watermark
+        self._followed.note_lag(state, log.log_end_offset < fetched.high_watermark)
         if fetched.records_bytes and progress is not Progress.APPENDED:
             # All of it is of a later epoch, or cut short. The leader would send the same at once.
             self.delay(state, DelayReason.NOTHING_TAKEN, now)

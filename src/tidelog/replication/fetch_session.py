@@ -9,15 +9,22 @@ again as it was listed last; an unmentioned one in the answer has no news.
 n-th incremental request; (s, 0) closes s and asks for a new one. When the leader grants no session
 it answers id 0, and everything is listed again next time.
 
+A request adds `limits.MAX_PARTITIONS_ADDED_PER_FETCH` partitions at most, and those that follow at
+once add the rest. So a session of thousands is built step by step, and neither end spends a long
+turn on it. An offset that moved is always listed: the leader would send the same records again.
+Without a session everything is listed.
+
 Invariant `SessionMirrors`: after each answered request, what the leader remembers is exactly what
-was wanted when that request was built.
+was wanted when that request was built, but for what is still to be listed.
 
 Left out: the broker's end, which lives in `broker/fetch_sessions.py`.
 """
 
+from itertools import islice
 from typing import Final
 
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_PARTITIONS_ADDED_PER_FETCH
 from tidelog.model import TopicId
 from tidelog.wire.fetch import FetchPartition, ForgottenPartition
 
@@ -33,7 +40,15 @@ SessionKey = tuple[TopicId, int]
 class FollowerSession:
     """What one leader is asked for, and how the next request lists it."""
 
-    __slots__ = ("_changed", "_forgotten", "_remembered", "_wanted", "epoch", "session_id")
+    __slots__ = (
+        "_changed",
+        "_forgotten",
+        "_is_refused",
+        "_remembered",
+        "_wanted",
+        "epoch",
+        "session_id",
+    )
 
     def __init__(self) -> None:
         # 0 while there is no session.
@@ -48,9 +63,16 @@ class FollowerSession:
         self._forgotten: dict[SessionKey, ForgottenPartition] = {}
         # Keys that the leader remembers.
         self._remembered: set[SessionKey] = set()
+        # Whether the last answer granted no session.
+        self._is_refused = False
 
     def __len__(self) -> int:
         return len(self._wanted)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the request that was taken last did not list everything."""
+        return bool(self._changed)
 
     def put(self, entry: FetchPartition) -> None:
         """Wants a partition, or wants it differently."""
@@ -73,21 +95,24 @@ class FollowerSession:
         """What the next request lists; it carries `session_id` and `epoch`. Every request must
         be followed by one of the `on_*` methods before the next is taken."""
         if self.epoch == FULL:
-            listed = list(self._wanted.values())
-            forgotten: list[ForgottenPartition] = []
-            self._remembered = set(self._wanted)
-        else:
-            listed = [self._wanted[key] for key in self._changed]
-            forgotten = list(self._forgotten.values())
-            self._remembered.update(self._changed)
-            self._remembered.difference_update(self._forgotten)
-        self._changed.clear()
+            self._changed = dict.fromkeys(self._wanted)
+        remembered = self._remembered
+        added = (key for key in self._changed if key not in remembered)
+        limit = None if self._is_refused else MAX_PARTITIONS_ADDED_PER_FETCH
+        keys = [key for key in self._changed if key in remembered]
+        keys += islice(added, limit)
+        for key in keys:
+            del self._changed[key]
+        forgotten = list(self._forgotten.values())
+        self._remembered.update(keys)
+        self._remembered.difference_update(self._forgotten)
         self._forgotten.clear()
-        return listed, forgotten
+        return [self._wanted[key] for key in keys], forgotten
 
     def on_success(self, session_id: int) -> None:
         """The request was answered in this session; id 0 means that there is none."""
-        if session_id == 0:
+        self._is_refused = session_id == 0
+        if self._is_refused:
             self._start_over(0)
             return
         self.session_id = session_id

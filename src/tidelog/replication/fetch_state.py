@@ -26,7 +26,7 @@ from enum import Enum
 from typing import Final
 
 from tidelog.config import ReplicationConfig
-from tidelog.env.instant import Instant
+from tidelog.env.instant import Instant, earliest
 from tidelog.log.state import UNCUT
 from tidelog.model import NO_OFFSET, TopicPartition
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
@@ -98,8 +98,10 @@ class FollowedPartitions:
         "cutting",
         "delayed",
         "env",
+        "lagging",
         "leader_id",
         "queried",
+        "retry_at",
         "session",
         "stale",
         "throttled",
@@ -116,8 +118,11 @@ class FollowedPartitions:
         self.session = FollowerSession()
         # FETCHING states whose entry in the session is out of date.
         self.stale: dict[FetchState, None] = {}
-        # DELAYED states.
+        # DELAYED states, and when the first of them fetches again, or earlier.
         self.delayed: dict[FetchState, None] = {}
+        self.retry_at: Instant | None = None
+        # FETCHING states that lack committed records, as far as is known.
+        self.lagging: dict[FetchState, None] = {}
         # THROTTLED states, and when the quota is looked at again for them.
         self.throttled: dict[FetchState, None] = {}
         self.throttled_until: Instant | None = None
@@ -132,6 +137,7 @@ class FollowedPartitions:
         """Follows a partition from now on."""
         self.by_key[state.key] = state
         self.stale[state] = None
+        self.lagging[state] = None
 
     def remove(self, partition: Partition) -> None:
         """Follows a partition no longer."""
@@ -145,8 +151,11 @@ class FollowedPartitions:
         state.phase = phase
         if phase is Phase.FETCHING:
             self.stale[state] = None
+            if state.lags:
+                self.lagging[state] = None
         elif phase is Phase.DELAYED:
             self.delayed[state] = None
+            self.retry_at = earliest(self.retry_at, state.retry_at)
         elif phase is Phase.THROTTLED:
             self.throttled[state] = None
         elif phase in (Phase.NEEDS_LOG_END, Phase.NEEDS_LOG_START):
@@ -156,16 +165,19 @@ class FollowedPartitions:
         if state.cut is not None:
             state.partition.log.announced_end = UNCUT
             state.cut = None
-        for register in (self.stale, self.delayed, self.throttled, self.unqueried):
+        for register in (self.stale, self.lagging, self.delayed, self.throttled, self.unqueried):
             register.pop(state, None)
         self.queried.pop(state.partition.topic_partition, None)
         self.session.drop(state.partition.topic_partition.topic, state.key)
 
     def resume_due(self, now: Instant) -> None:
         """Fetches again what has waited long enough after an error."""
+        if self.retry_at is None or now < self.retry_at:
+            return
         for state in list(self.delayed):
             if state.retry_at <= now:
                 self.enter(state, Phase.FETCHING)
+        self.retry_at = earliest(*(state.retry_at for state in self.delayed))
 
     def throttle(self, now: Instant) -> None:
         """Takes throttled partitions out of the fetches, or all of them back."""
@@ -175,9 +187,17 @@ class FollowedPartitions:
                 self.enter(state, Phase.FETCHING)
             return
         self.throttled_until = quota.free_at(now)
-        for state in self.by_key.values():
-            if state.phase is Phase.FETCHING and state.lags and self._is_throttled(state):
+        for state in list(self.lagging):
+            if self._is_throttled(state):
                 self.enter(state, Phase.THROTTLED)
+
+    def note_lag(self, state: FetchState, lags: bool) -> None:
+        """What an answer to a FETCHING one has shown."""
+        state.lags = lags
+        if lags:
+            self.lagging[state] = None
+        else:
+            self.lagging.pop(state, None)
 
     def count_bytes(self, state: FetchState, size_bytes: int, now: Instant) -> None:
         """Counts what was fetched of a partition, if it is a throttled one."""
@@ -194,6 +214,10 @@ class FollowedPartitions:
         self.session.check()
         for key, state in self.by_key.items():
             assert key == state.key, f"{key} holds the state of {state.key}"
+            lags = state.phase is Phase.FETCHING and state.lags
+            assert lags == (state in self.lagging), f"{key} lags: {lags}"
+            if state.phase is Phase.DELAYED:
+                assert self.retry_at is not None and self.retry_at <= state.retry_at, f"{key}"
             announced = UNCUT if state.cut is None else state.cut.target
             assert state.partition.log.announced_end == announced, f"ClaimBeforeCut: {state.cut}"
 

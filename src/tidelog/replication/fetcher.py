@@ -132,7 +132,7 @@ class ReplicaFetcher:
         request = FetchRequest(
             replica_id=env.node_id,
             replica_epoch=env.brokers.own_epoch,
-            max_wait_ms=env.config.replica_fetch_wait_max_ms,
+            max_wait_ms=0 if session.has_more else env.config.replica_fetch_wait_max_ms,
             min_bytes=env.config.replica_fetch_min_bytes,
             max_bytes=env.config.replica_fetch_response_max_bytes,
             isolation_level=READ_UNCOMMITTED,
@@ -180,10 +180,11 @@ class ReplicaFetcher:
 
     def deadline(self) -> Instant | None:
         """When `poll` has something to do that no answer brings about."""
-        resumes = (state.retry_at for state in self.followed.delayed)
-        blocked_until = self._blocked_until if self.followed.by_key else None
-        throttled_until = self.followed.throttled_until if self.followed.throttled else None
-        return earliest(blocked_until, throttled_until, *resumes)
+        followed = self.followed
+        retry_at = followed.retry_at if followed.delayed else None
+        blocked_until = self._blocked_until if followed.by_key else None
+        throttled_until = followed.throttled_until if followed.throttled else None
+        return earliest(blocked_until, throttled_until, retry_at)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

@@ -4,6 +4,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_PARTITIONS_ADDED_PER_FETCH
 from tidelog.replication.fetch_session import FULL, FollowerSession
 from tidelog.sim.replicas.feed import topic_id_of
 from tidelog.wire.fetch import FetchPartition, FetchRequest
@@ -84,6 +85,43 @@ def test_errors_start_over() -> None:
         again = request(session)
         assert (again.session_id, again.session_epoch) == (expected, FULL)
         assert again.partitions == [entry(1)]
+
+
+def test_a_large_session_is_built_step_by_step() -> None:
+    """But what the leader remembers with another offset is listed at once."""
+    session, many = FollowerSession(), 2 * MAX_PARTITIONS_ADDED_PER_FETCH + 10
+    for number in range(many):
+        session.put(entry(number))
+    first = request(session)
+    assert (len(first.partitions), session.has_more) == (MAX_PARTITIONS_ADDED_PER_FETCH, True)
+    session.on_success(77)
+    for number in range(many):
+        session.put(entry(number, offset=5))
+    second = request(session)
+    listed = [wanted.topic for wanted in second.partitions]
+    assert listed[: len(first.partitions)] == [wanted.topic for wanted in first.partitions]
+    assert len(listed) == many - 10
+    session.on_success(77)
+    session.check()
+    third = request(session)
+    assert (len(third.partitions), session.has_more) == (10, False)
+    session.on_failure()
+    again = request(session)
+    assert (again.session_epoch, len(again.partitions)) == (FULL, MAX_PARTITIONS_ADDED_PER_FETCH)
+    session.check()
+
+
+def test_without_a_session_everything_is_listed() -> None:
+    """Until a leader grants one: nothing of a request is remembered."""
+    session, many = FollowerSession(), 2 * MAX_PARTITIONS_ADDED_PER_FETCH
+    for number in range(many):
+        session.put(entry(number))
+    request(session)
+    for granted, listed in ((0, many), (0, many), (77, 1)):
+        session.on_success(granted)
+        session.put(entry(0, offset=granted))
+        assert len(request(session).partitions) == listed
+        session.check()
 
 
 def test_epochs_wrap_to_one() -> None:

@@ -13,6 +13,7 @@ from tidelog.log.values import LogFlush
 from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.replication import fetch_session
 from tidelog.replication.fetch_state import FIRST_BACKOFF_MS
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import (
@@ -463,3 +464,15 @@ def test_following_the_wrong_leader_is_a_bug() -> None:
             follower.replicas.check()
         partition.leader_epoch, fetcher.followed.leader_id = 0, 1
     follower.replicas.check()
+
+
+def test_a_session_is_built_without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that has nothing new must not keep a fetch while partitions are not listed yet."""
+    monkeypatch.setattr(fetch_session, "MAX_PARTITIONS_ADDED_PER_FETCH", 3)
+    follower = Follower(partitions=4)
+    first = follower.sent()
+    assert (len(first.request.partitions), first.request.max_wait_ms) == (3, 0)
+    follower.answer(first)
+    second = follower.sent()
+    wait_ms = CONFIG.replica_fetch_wait_max_ms
+    assert (len(second.request.partitions), second.request.max_wait_ms) == (1, wait_ms)

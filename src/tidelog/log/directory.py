@@ -36,9 +36,10 @@ from typing import NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
-from tidelog.env.effects import EffectQueue, Replace
+from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
+from tidelog.limits import SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
@@ -115,6 +116,7 @@ class LogDirectory:
         self._renamed = RenamedDirectories(disk, names)
         found, checkpoints_are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         first_time = False
+        sync_later = not clean and len(found) >= SYNC_ALL_FROM_LOGS
         for name in names:
             partition = partition_directories.parse_partition_name(name)
             if partition is None:
@@ -126,13 +128,17 @@ class LogDirectory:
                 checkpoints = checkpoints._replace(recovery_point=durable_end)
             try:
                 config = self._default_config
-                log = open_log(self._env, partition, config, checkpoints, clean, wall_ms)
+                log = open_log(
+                    self._env, partition, config, checkpoints, clean, wall_ms, sync_later=sync_later
+                )
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
             else:
                 self.logs[partition] = log
                 # Recovery has made records durable that no checkpoint covers.
                 first_time |= log.recovery_point > checkpoints.recovery_point == 0
+        if sync_later:
+            disk.sync(disk.everything())
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
@@ -306,6 +312,12 @@ class LogDirectory:
         """Emits everything a clean stop needs, the marker last; returns its subject. The effects
         must all be carried out before the process ends. Files stay open until then; nothing may be
         appended any more."""
+        disk, new = self._env.disk, [log for log in self.logs.values() if log.identity_is_unsynced]
+        if len(new) >= SYNC_ALL_FROM_LOGS:
+            # Most have no records, so there would be two fsyncs for the topic id of each.
+            for log in new:
+                log.identity_is_unsynced = False
+            self._env.effects.emit(Flush(disk.everything(), None))
         for log in self.logs.values():
             log.prepare_close()
         self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})

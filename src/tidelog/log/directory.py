@@ -15,9 +15,10 @@ former log end, so that a restart notices the damage too. Replication makes sure
 longer counts on the replica; then `repair` removes the bad segment and all behind it, and the rest
 is a log again.
 
-Checkpoints are written by `Replace` effects. A clean stop too is a sequence of effects, each
-after the one before: data, indexes and snapshots, checkpoints, and last the marker, whose
-`Replace` carries the subject `DirectoryClosed`. Once that is answered the node may exit.
+Checkpoints are written by `Replace` effects, if they have changed or somebody waits. A clean stop
+too is a sequence of effects, each after the one before: data, indexes and snapshots, checkpoints,
+and last the marker, whose `Replace` carries the subject `DirectoryClosed`. Once that is answered
+the node may exit.
 
 Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
@@ -87,6 +88,9 @@ class LogDirectory:
         self._default_config = default_config
         # Directories of logs that were deleted or set aside; none before the logs are loaded.
         self._renamed = RenamedDirectories(env.disk, [])
+        # What each checkpoint has, by the name of its file; nothing before it was written here. It
+        # is not written again before it changes: with ten thousand logs that takes milliseconds.
+        self._written: dict[str, dict[TopicPartition, int]] = {}
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
 
@@ -306,6 +310,9 @@ class LogDirectory:
         self.checkpoint_high_watermarks(subject)
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
+        if subject is None and self._written.get(name) == offsets:
+            return
+        self._written[name] = offsets
         self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
     def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:

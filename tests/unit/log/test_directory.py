@@ -115,6 +115,25 @@ class _SyncingDisk(MemoryDisk):
         return synced
 
 
+def test_a_checkpoint_is_written_when_it_has_changed() -> None:
+    """Goal: an idle node of ten thousand logs does not write their checkpoints all the time; but
+    whoever waits for one gets an answer."""
+    bench = LogBench()
+    bench.settle()
+    bench.append()
+    bench.log.update_high_watermark(1)
+    for subject, count in ((None, 1), (None, 0), ("waits", 1), (None, 0)):
+        bench.directory.checkpoint_high_watermarks(subject)
+        assert len(bench.effects.take()) == count
+    bench.directory.checkpoint_recovery_points()
+    assert [effect.path for effect in bench.effects.take()] == ["recovery-point-offset-checkpoint"]
+    bench.append()
+    bench.log.update_high_watermark(2)
+    bench.directory.checkpoint_high_watermarks()
+    bench.directory.checkpoint_recovery_points()
+    assert [effect.path for effect in bench.effects.take()] == ["replication-offset-checkpoint"]
+
+
 def test_checkpoints_hold_every_log() -> None:
     """Goal: three files in Kafka's form; log starts only above the first segment's base."""
     bench = LogBench()

@@ -15,7 +15,7 @@ former log end, so that a restart notices the damage too. Replication makes sure
 longer counts on the replica; then `repair` removes the bad segment and all behind it, and the rest
 is a log again.
 
-Checkpoints are written by `Replace` effects, if they have changed or somebody waits. A clean stop
+Checkpoints are written by `Replace` effects, if they have changed or a caller waits. A clean stop
 too is a sequence of effects, each after the one before: data, indexes and snapshots, checkpoints,
 and last the marker, whose `Replace` carries the subject `DirectoryClosed`. Once that is answered
 the node may exit.

@@ -116,11 +116,11 @@ class _SyncingDisk(MemoryDisk):
 
 
 def test_a_checkpoint_is_written_when_it_has_changed() -> None:
-    """Goal: an idle node of ten thousand logs does not write their checkpoints all the time; but
-    whoever waits for one gets an answer."""
+    """Goal: an idle node of ten thousand logs does not write their checkpoints all the time; but a
+    caller who waits for one gets an answer."""
     bench = LogBench()
-    bench.settle()
     bench.append()
+    bench.settle()
     bench.log.update_high_watermark(1)
     for subject, count in ((None, 1), (None, 0), ("waits", 1), (None, 0)):
         bench.directory.checkpoint_high_watermarks(subject)

@@ -55,6 +55,12 @@ MAX_PENDING_DECISIONS: Final = 10_000
 """Answers of one coordinator that wait for their commit; at the bound requests are refused as
 REQUEST_TIMED_OUT, which every client retries."""
 
+MAX_FILES_DELETED: Final = 100
+"""Files of a deleted log that go in one step."""
+
+SYNC_ALL_FROM_LOGS: Final = 64
+"""From so many logs that have to be made durable together, the whole file system is synced."""
+
 MAX_LOGS_CREATED_PER_TURN: Final = 4
 """New logs that a node makes before it looks at its connections again; the others wait. A new log
 costs some milliseconds on a cold disk."""

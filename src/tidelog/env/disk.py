@@ -100,6 +100,11 @@ class Disk(Protocol):
         """Makes everything appended to `file` so far durable, its directory entry included.
         Blocks; for start-up, recovery and clean stop only."""
 
+    def everything(self) -> File:
+        """Stands for all files: to sync it makes everything durable that was written, names
+        included. For thousands of files; it also waits for what others have written beside them.
+        Nothing else can be done with it."""
+
     def space(self) -> DiskSpace:
         """How large the volume is and how much of it is left; for operators."""
 

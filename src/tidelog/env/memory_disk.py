@@ -113,6 +113,16 @@ class MemoryFile:
         assert not self.closed, f"`{self.path}` is closed"
 
 
+class _Everything(MemoryFile):
+    """All files of a `MemoryDisk`."""
+
+    __slots__ = ()
+
+    def sync_content(self) -> None:
+        self._disk.begin(Operation.SYNC, self.path)
+        self._disk.sync_tree()
+
+
 class MemoryDisk:
     """A directory tree in memory; implements the `Disk` port."""
 
@@ -247,6 +257,13 @@ class MemoryDisk:
         assert isinstance(file, MemoryFile), f"`{file.path}` is a file of another disk"
         file.sync_content()
 
+    def everything(self) -> File:
+        return _Everything(self, "", None, Content())
+
+    def sync_tree(self) -> None:
+        """Makes everything durable."""
+        _sync_below(self._tree)
+
     # Faults ----------------------------------------------------------------------------------
 
     def crash(self, prng: Prng | None = None) -> Counter[str]:
@@ -336,6 +353,15 @@ class MemoryDisk:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def _sync_below(directory: Directory) -> None:
+    directory.sync()
+    for node in directory.entries.values():
+        if isinstance(node, Directory):
+            _sync_below(node)
+        else:
+            node.sync()
 
 
 def _walk(directory: Directory, prefix: str, *, durable: bool) -> Iterator[tuple[str, Content]]:

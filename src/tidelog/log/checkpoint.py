@@ -56,10 +56,11 @@ class IdentityDamaged(CheckpointDamaged):
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """An offset checkpoint, sorted by partition."""
-    return _encode(
-        f"{partition.topic} {partition.partition} {offsets[partition]}"
-        for partition in sorted(offsets)
-    )
+    lines = []
+    for key in sorted(offsets):
+        topic, partition = key
+        lines.append(f"{topic} {partition} {offsets[key]}")
+    return _encode(lines)
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:

@@ -15,9 +15,10 @@ former log end, so that a restart notices the damage too. Replication makes sure
 longer counts on the replica; then `repair` removes the bad segment and all behind it, and the rest
 is a log again.
 
-Checkpoints are written by `Replace` effects. A clean stop too is a sequence of effects, each
-after the one before: data, indexes and snapshots, checkpoints, and last the marker, whose
-`Replace` carries the subject `DirectoryClosed`. Once that is answered the node may exit.
+Checkpoints are written by `Replace` effects, if they have changed or a caller waits. A clean stop
+too is a sequence of effects, each after the one before: data, indexes and snapshots, checkpoints,
+and last the marker, whose `Replace` carries the subject `DirectoryClosed`. Once that is answered
+the node may exit.
 
 Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
@@ -36,9 +37,10 @@ from typing import NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
-from tidelog.env.effects import EffectQueue, Replace
+from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
+from tidelog.limits import SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
@@ -86,6 +88,9 @@ class LogDirectory:
         self._default_config = default_config
         # Directories of logs that were deleted or set aside; none before the logs are loaded.
         self._renamed = RenamedDirectories(env.disk, [])
+        # What each checkpoint has, by the name of its file; nothing before it was written here. It
+        # is not written again before it changes: with ten thousand logs that takes milliseconds.
+        self._written: dict[str, dict[TopicPartition, int]] = {}
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
 
@@ -115,6 +120,7 @@ class LogDirectory:
         self._renamed = RenamedDirectories(disk, names)
         found, checkpoints_are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         first_time = False
+        sync_later = not clean and len(found) >= SYNC_ALL_FROM_LOGS
         for name in names:
             partition = partition_directories.parse_partition_name(name)
             if partition is None:
@@ -126,13 +132,17 @@ class LogDirectory:
                 checkpoints = checkpoints._replace(recovery_point=durable_end)
             try:
                 config = self._default_config
-                log = open_log(self._env, partition, config, checkpoints, clean, wall_ms)
+                log = open_log(
+                    self._env, partition, config, checkpoints, clean, wall_ms, sync_later=sync_later
+                )
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
             else:
                 self.logs[partition] = log
                 # Recovery has made records durable that no checkpoint covers.
                 first_time |= log.recovery_point > checkpoints.recovery_point == 0
+        if sync_later:
+            disk.sync(disk.everything())
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
@@ -300,12 +310,21 @@ class LogDirectory:
         self.checkpoint_high_watermarks(subject)
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
+        if subject is None and self._written.get(name) == offsets:
+            return
+        self._written[name] = offsets
         self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
     def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:
         """Emits everything a clean stop needs, the marker last; returns its subject. The effects
         must all be carried out before the process ends. Files stay open until then; nothing may be
         appended any more."""
+        disk, new = self._env.disk, [log for log in self.logs.values() if log.identity_is_unsynced]
+        if len(new) >= SYNC_ALL_FROM_LOGS:
+            # Most have no records, so there would be two fsyncs for the topic id of each.
+            for log in new:
+                log.identity_is_unsynced = False
+            self._env.effects.emit(Flush(disk.everything(), None))
         for log in self.logs.values():
             log.prepare_close()
         self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})

@@ -4,10 +4,10 @@ What a crash left is cleaned up first (`replacement.py`), then the segments are 
 (`recovery.py`), then everything beside them is trimmed to what they hold: epochs, snapshots,
 indexes without a log file. Producer state is rebuilt last (`replay.py`).
 
-When a log is open everything in it is durable: recovery syncs what it kept, so the recovery point
-starts at the log end. Logs without records are not synced: a node may have thousands of them, and
-fsync would take minutes. Their next flush covers `partition.metadata`, and a truncation that a
-crash may have left half durable.
+When a log is open everything in it is durable: recovery syncs what it kept, or its caller does for
+many logs at once, so the recovery point starts at the log end. Logs without records are not synced:
+a node may have thousands of them, and fsync would take minutes. Their next flush covers
+`partition.metadata`, and a truncation that a crash may have left half durable.
 
 A log that never had a record has no segment's files. Most logs of a large node are like that, so
 opening one takes a listing of the directory and a read of its topic id. A new one (`make_log`)
@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 
 from tidelog import model
 from tidelog.config import LogConfig
+from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
 from tidelog.log import checkpoint
 from tidelog.log.epoch_cache import LeaderEpochCache
@@ -67,10 +68,12 @@ def open_log(
     clean: bool = True,
     wall_ms: int = -1,
     names: list[str] | None = None,
+    sync_later: bool = False,
 ) -> Log:
     """Opens the log of a partition, whose directory exists; an empty one is an empty log. Raises
     `LogDamaged`, with all files as they were, when records are missing that were durable. `names`
-    are the directory's files, for a caller who knows them."""
+    are the directory's files, for a caller who knows them. With `sync_later` it is the caller who
+    makes durable what recovery kept."""
     path = str(topic_partition)
     if names is None:
         names = finish_swaps(env, path)
@@ -84,6 +87,7 @@ def open_log(
     is_metadata = topic_partition == model.METADATA_PARTITION
     unidentified = not was_durable and topic_id == model.ZERO_TOPIC_ID and not is_metadata
     loader = _Loader(env, path, config, checkpoints, names, clean, wall_ms, unidentified)
+    loader.sync_later = sync_later
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
     may_have_gaps = checkpoints.compacted or topic_partition.topic in model.INTERNAL_TOPICS
@@ -134,6 +138,8 @@ class _Loader:
     """Whether a hole between two batches is damage."""
     has_fixed_head: bool = True
     """Whether a missing head is damage."""
+    sync_later: bool = False
+    """Whether the caller makes durable what is kept."""
     segments: list[Segment] = field(default_factory=list)
     """Ascending by base offset."""
 
@@ -165,9 +171,11 @@ class _Loader:
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
         if not never_flushed and names and (recovery.rebuilt_bases or not self.clean):
-            self._make_durable(recovery.rebuilt_bases)
+            written = self._write_indexes(recovery.rebuilt_bases)
             if log_end_offset > 0:
-                snapshots.write_durably(log_end_offset, producers.encode_snapshot())
+                snapshot = producers.encode_snapshot()
+                written.append(snapshots.write(log_end_offset, snapshot))
+            self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and offsets_in(names):
             # A truncation may be in memory only.
             for segment in self.segments:
@@ -326,17 +334,26 @@ class _Loader:
             wall_ms=self.wall_ms,
         )
 
-    def _make_durable(self, rebuilt_bases: Collection[int]) -> None:
+    def _write_indexes(self, rebuilt_bases: Collection[int]) -> list[File]:
+        return [
+            file
+            for segment in self.segments
+            if segment.base_offset in rebuilt_bases
+            for file in segment.write_indexes()
+        ]
+
+    def _make_durable(self, written: list[File], rebuilt_bases: Collection[int]) -> None:
         disk = self.env.disk
-        for segment in self.segments:
-            if segment.base_offset in rebuilt_bases:
-                files = segment.write_indexes()
-                for file in (*files, *segment.unsynced_files()):
-                    disk.sync(file)
-                for file in files:
-                    file.close()
-        if self._has_identity:
-            # Without it durable records would be dropped.
-            file = disk.open(f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}")
-            disk.sync(file)
+        if not self.sync_later:
+            if self._has_identity:
+                # Without it durable records would be dropped.
+                path = f"{self.path}/{checkpoint.PARTITION_METADATA_FILE}"
+                written.append(disk.open(path))
+            for segment in self.segments:
+                if segment.base_offset in rebuilt_bases:
+                    for file in segment.unsynced_files():
+                        disk.sync(file)
+            for file in written:
+                disk.sync(file)
+        for file in written:
             file.close()

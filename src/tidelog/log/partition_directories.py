@@ -15,6 +15,7 @@ Source: Kafka's `LocalLog.logDeleteDirName`.
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import Disk
+from tidelog.limits import MAX_FILES_DELETED
 from tidelog.model import TopicPartition
 
 DELETE_SUFFIX: Final = "-delete"
@@ -77,7 +78,9 @@ class RenamedDirectories:
         while self._first_renamed < self._forgotten_end:
             name = self._names[0]
             if name.endswith(DELETE_SUFFIX):
-                self._disk.delete(name)
+                if self._disk.delete_some(name, MAX_FILES_DELETED) == MAX_FILES_DELETED:
+                    count += 1
+                    continue
             else:
                 self._disk.rename(name, name.removesuffix(ASIDE_SUFFIX) + _STRAY_SUFFIX)
             self._names.pop(0)

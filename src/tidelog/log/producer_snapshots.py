@@ -70,11 +70,6 @@ class ProducerSnapshots:
         self._offsets.add(offset)
         return file
 
-    def write_durably(self, offset: int, data: bytes) -> None:
-        """Writes a file, durable on return; for start-up only."""
-        self._disk.replace(self.path(offset), data)
-        self._offsets.add(offset)
-
     def drop(self, offset: int) -> None:
         """Deletes one file."""
         self._disk.delete(self.path(offset))

@@ -28,12 +28,21 @@ from typing import Final
 
 from tidelog.env.disk import DiskSpace, File
 from tidelog.errors import StorageError, UsageError
-from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably
+from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably, sync_file_system
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_of
 
 _LOCK_FILE: Final = ".lock"
 _READ_BYTES: Final = 1 << 16
+
+
+class _Everything(OsFile):
+    """All files of an `OsDisk`, and of the others on its file system."""
+
+    __slots__ = ()
+
+    def sync_content(self) -> None:
+        guarded(self._full_path, lambda: sync_file_system(self._full_path))
 
 
 class OsDisk:
@@ -202,6 +211,9 @@ class OsDisk:
     def sync(self, file: File) -> None:
         assert isinstance(file, OsFile), f"`{file.path}` is a file of another disk"
         file.sync_content()
+
+    def everything(self) -> File:
+        return _Everything(ABSENT, self.root, "", self._syncs, self._open_files)
 
     def space(self) -> DiskSpace:
         """The file system's figures; what is usable is what an ordinary user may fill."""

@@ -67,6 +67,8 @@ class LogBench:
             if isinstance(effect, Flush):
                 self.disk.sync(effect.file)
                 subject = effect.subject
+                if subject is None:
+                    continue
                 assert isinstance(subject, LogFlush)
                 if subject.topic_partition in self.directory.logs:
                     self.directory.logs[subject.topic_partition].on_flushed(subject)

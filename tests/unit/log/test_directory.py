@@ -1,8 +1,18 @@
 """The log directory: identity, creation, deletion, checkpoints, clean stop."""
 
 from tests.fixtures import kafka_disk, kafka_files
-from tests.unit.log.harness import DIRECTORY_ID, PARTITION, TOPIC_ID, LogBench, open_directory
+from tests.unit.log.harness import (
+    DIRECTORY_ID,
+    PARTITION,
+    TOPIC_ID,
+    WALL_MS,
+    LogBench,
+    batch,
+    open_directory,
+)
 from tidelog.env.effects import Replace
+from tidelog.env.memory_disk import MemoryDisk, Operation
+from tidelog.limits import SYNC_ALL_FROM_LOGS
 from tidelog.log.checkpoint import CleanShutdown, decode_offsets
 from tidelog.log.directory import DirectoryClosed
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicPartition
@@ -54,6 +64,74 @@ def test_a_flush_of_a_former_log_says_nothing_of_its_successor() -> None:
     bench.log.request_flush()
     bench.settle()
     assert bench.log.recovery_point == 3
+
+
+def test_many_logs_are_made_durable_at_once() -> None:
+    """Goal: a stop and a start of thousands of logs do not wait for thousands of fsyncs; what they
+    promise is kept. Method: a third of the logs has records, and the power goes after each."""
+    disk = _SyncingDisk()
+    bench = LogBench(disk=disk)
+    bench.append()
+    others = [TopicPartition("many", number) for number in range(SYNC_ALL_FROM_LOGS)]
+    for each in others:
+        bench.directory.create(each, TOPIC_ID, bench.config)
+    for each in others[::3]:
+        bench.directory.logs[each].append_as_leader(batch(5), 2, WALL_MS)
+    bench.settle()
+    disk.take_synced()
+    bench.stop()
+    # Of a log with records: the log, two indexes, and the producers.
+    written = len(others[::3]) + 1
+    assert len(disk.take_synced()) == 1 + 4 * written
+    bench.reopen_after_power_cut()
+    assert bench.directory.clean_shutdown is not None
+    for round_ in range(2):
+        for number, each in enumerate(others):
+            log = bench.directory.logs[each]
+            assert log.topic_id == TOPIC_ID
+            assert log.log_end_offset == log.recovery_point == (0 if number % 3 else 5)
+        disk.take_synced()
+        if not round_:
+            bench.reopen_after_kill()
+            assert disk.take_synced() == [""]
+            bench.disk.crash()
+            bench.reopen()
+
+
+class _SyncingDisk(MemoryDisk):
+    """Notes what is synced; everything has no name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+
+    def begin(self, operation: Operation, path: str) -> None:
+        super().begin(operation, path)
+        if operation is Operation.SYNC:
+            self.synced.append(path)
+
+    def take_synced(self) -> list[str]:
+        synced, self.synced = self.synced, []
+        return synced
+
+
+def test_a_checkpoint_is_written_when_it_has_changed() -> None:
+    """Goal: an idle node of ten thousand logs does not write their checkpoints all the time; but a
+    caller who waits for one gets an answer."""
+    bench = LogBench()
+    bench.append()
+    bench.settle()
+    bench.log.update_high_watermark(1)
+    for subject, count in ((None, 1), (None, 0), ("waits", 1), (None, 0)):
+        bench.directory.checkpoint_high_watermarks(subject)
+        assert len(bench.effects.take()) == count
+    bench.directory.checkpoint_recovery_points()
+    assert [effect.path for effect in bench.effects.take()] == ["recovery-point-offset-checkpoint"]
+    bench.append()
+    bench.log.update_high_watermark(2)
+    bench.directory.checkpoint_high_watermarks()
+    bench.directory.checkpoint_recovery_points()
+    assert [effect.path for effect in bench.effects.take()] == ["replication-offset-checkpoint"]
 
 
 def test_checkpoints_hold_every_log() -> None:

@@ -80,6 +80,30 @@ def test_a_new_file_is_made_by_its_first_append(make: DiskMaker, tmp_path: Path)
 
 
 @BOTH
+def test_everything_is_synced_at_once(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: one call for all files, new directories included; of the memory disk a power cut shows
+    it."""
+    disk = make(tmp_path)
+    disk.make_dir("t-0")
+    file = disk.open("t-0/a.log", create=True)
+    file.append([b"abc"])
+    disk.open("b", create=True).append([b"d"])
+    disk.sync(disk.everything())
+    if isinstance(disk, MemoryDisk):
+        file.append([b"lost"])
+        disk.crash()
+    assert disk.read_file("t-0/a.log") == b"abc" and disk.read_file("b") == b"d"
+
+
+def test_a_file_system_that_is_gone_is_not_synced(tmp_path: Path) -> None:
+    """Goal: a stop does not take it for durable."""
+    disk = OsDisk(str(tmp_path / "disk"))
+    (tmp_path / "disk").rmdir()
+    with pytest.raises(StorageError):
+        disk.sync(disk.everything())
+
+
+@BOTH
 def test_a_directory_is_deleted_in_steps(make: DiskMaker, tmp_path: Path) -> None:
     """Goal: a log of thousands of segments holds no loop up; open files can still be read."""
     disk = make(tmp_path)

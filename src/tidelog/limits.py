@@ -78,6 +78,10 @@ MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,
 which every client retries."""
 
+MAX_DESCRIBED_PARTITIONS: Final = 500
+"""Partitions in one answer to DescribeTopicPartitions; the client asks for the rest from its cursor
+on. A few milliseconds of encoding."""
+
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""
 

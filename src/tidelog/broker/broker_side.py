@@ -121,6 +121,7 @@ class BrokerSide:
         """Answers the requests that were held for as long as they had to be."""
         if not self.broker.held_questions.has_any:
             return
+        self.broker.trace.steps.begin("held questions")
         self.broker.held_questions.answer_due(
             caught_up=self.lifecycle.has_caught_up, connections=self.broker.connections, now=now
         )

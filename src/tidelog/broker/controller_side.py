@@ -56,7 +56,10 @@ class ControllerSide:
 
     def wake(self, now: Instant) -> None:
         """Once a tick: the next slice of the controller's long decisions, and its timers."""
+        steps = self.router.broker.trace.steps
+        steps.begin("controller")
         self.controller.wake(now)
+        steps.begin("tick")
 
     def flow(self, now: Instant) -> bool:
         """The controller's answers, then the call of the registration that is due."""

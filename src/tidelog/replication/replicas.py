@@ -337,6 +337,7 @@ class Replicas:
         self._quarantine.maybe_send(now)
         self._env.trace.steps.begin("fetchers")
         self._fetchers.poll(now)
+        self._env.trace.steps.begin("tick")
 
     def wake(self, now: Instant) -> None:
         """Runs what is due: ISR checks, expiries, pauses, checkpoints; then ends the tick."""

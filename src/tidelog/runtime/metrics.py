@@ -3,18 +3,19 @@
 It lives on the node's own loop, so that reading the counters races with nothing, and it has
 just enough HTTP for a scraper: the answer to any request is the text format and a close.
 
-`METRICS` is the whole list of the node's own metrics. Beside them the endpoint has what the
-Prometheus client measures of any Python process (`process_*`, `python_info`).
+`METRICS` is the whole list of the node's own metrics. Beside them the endpoint has what Prometheus
+clients say of any process: `PROCESS_METRICS`, where the system is Linux, and `python_info`.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, PlatformCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -24,6 +25,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from tidelog.runtime import process_figures
 from tidelog.runtime.driver import Driver
 from tidelog.runtime.turn_times import BOUNDS_MS, SlowSteps, TurnTimes
 
@@ -128,16 +130,51 @@ METRICS: Final = (
 )
 """All metrics of a node; `docs/reference/metrics.md` is made from this table."""
 
+PROCESS_METRICS: Final = (
+    NodeMetric(
+        "process_cpu_seconds_total",
+        "Total user and system CPU time spent in seconds.",
+        lambda _: process_figures.cpu_seconds(),
+        "counter",
+    ),
+    NodeMetric(
+        "process_virtual_memory_bytes",
+        "Virtual memory size in bytes.",
+        lambda _: process_figures.virtual_memory_bytes(),
+    ),
+    NodeMetric(
+        "process_resident_memory_bytes",
+        "Resident memory size in bytes.",
+        lambda _: process_figures.resident_memory_bytes(),
+    ),
+    NodeMetric(
+        "process_start_time_seconds",
+        "Start time of the process since unix epoch in seconds.",
+        lambda _: process_figures.start_time_seconds(),
+    ),
+    NodeMetric(
+        "process_open_fds",
+        "Number of open file descriptors.",
+        lambda _: process_figures.open_files(),
+    ),
+    NodeMetric(
+        "process_max_fds",
+        "Maximum number of open file descriptors.",
+        lambda _: process_figures.most_open_files(),
+    ),
+)
+"""What every Prometheus client says of its process, by the same names."""
+
 
 class NodeCollector(Collector):
-    """Reads `METRICS` at each scrape."""
+    """Reads all metrics at each scrape."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     def collect(self) -> Iterable[Metric]:
         """One family per metric."""
-        for metric in METRICS:
+        for metric in (*METRICS, *(PROCESS_METRICS if sys.platform == "linux" else ())):
             yield metric.family(self._driver)
 
 
@@ -178,6 +215,5 @@ async def serve_metrics(loop: asyncio.AbstractEventLoop, port: int, driver: Driv
     """Listens on the port until the process ends; raises `OSError` when it is taken."""
     registry = CollectorRegistry()
     registry.register(NodeCollector(driver))
-    ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     await loop.create_server(lambda: _Scrape(registry, driver.turns), port=port)

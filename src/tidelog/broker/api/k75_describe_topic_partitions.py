@@ -1,7 +1,8 @@
 """DescribeTopicPartitions (75), version 0: partitions with their eligible leaders (KIP-966).
 
 Topics come in name order from the cursor on, at most `response_partition_limit` partitions
-(never more than 2000) a response; when more remain, the response ends with the next cursor.
+(never more than `limits.MAX_DESCRIBED_PARTITIONS`, in Kafka 2000) a response; when more remain, the
+response ends with the next cursor.
 """
 
 from typing import Final
@@ -13,13 +14,12 @@ from tidelog.broker.api.needs import HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_DESCRIBED_PARTITIONS
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_LEADER
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
-
-MAX_PARTITIONS: Final = 2000
 
 
 def handle(node: HasImage, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -30,7 +30,7 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
         first_partition = max(0, request.cursor.partition_index)
-    budget = min(max(1, request.response_partition_limit), MAX_PARTITIONS)
+    budget = min(max(1, request.response_partition_limit), MAX_DESCRIBED_PARTITIONS)
     topics: list[dict[str, object]] = []
     next_cursor = None
     for name in names:

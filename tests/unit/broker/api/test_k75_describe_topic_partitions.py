@@ -3,6 +3,7 @@
 import pytest
 
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_DESCRIBED_PARTITIONS
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
@@ -86,3 +87,13 @@ def test_the_fields_of_a_partition(node, wire):
     assert (partition.replica_nodes, partition.isr_nodes) == ((2, 1), (2, 1))
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
     assert partition.offline_replicas == ()
+
+
+def test_a_page_is_bounded_whatever_is_asked_for(wire):
+    wire.create_topic("wide", MAX_DESCRIBED_PARTITIONS + 7)
+    first = ask(wire, "wide", limit=2000)
+    assert pages(first) == [("wide", list(range(MAX_DESCRIBED_PARTITIONS)))]
+    cursor = first.next_cursor
+    rest = ask(wire, "wide", limit=2000, cursor=(cursor.topic_name, cursor.partition_index))
+    assert [len(indexes) for _, indexes in pages(rest)] == [7]
+    assert rest.next_cursor is None

@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.sim.test_cluster import led_world, running_world
+from tests.sim.test_cluster import led_world, partition, running_world, unfenced
 
 from tidelog.env.disk import Disk, File
 from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.sim.checkers.turns import LONGEST_TURN_US, BoundedTurn, QuorumStands
+from tidelog.limits import MAX_TURN_MS
+from tidelog.sim.checkers.turns import BoundedTurn, QuorumStands
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.work import COSTS_US, FREE, HARDWARE, USUAL, EventLoop, Hardware, Work
@@ -263,13 +264,44 @@ def test_a_turn_that_is_too_long_is_rejected():
     world = World(1)
     world.set_hardware(Hardware(factor=2))
     host = world.hosts[1]
-    checker = BoundedTurn()
-    host.loop.turn_us = 2 * LONGEST_TURN_US
+    checker = BoundedTurn(world)
+    host.loop.turn_us = 2 * MAX_TURN_MS * 1000
     checker.on_event(host)
-    assert checker.longest_us == LONGEST_TURN_US
+    assert checker.longest_us == MAX_TURN_MS * 1000
     host.loop.turn_us += 2
     with pytest.raises(Violation, match=r"BoundedTurn: host1 works for"):
         checker.on_event(host)
+
+
+def test_a_turn_that_is_too_long_says_what_took_long():
+    world = World(1)
+    world.set_hardware(Hardware(factor=2))
+    for host in world.hosts.values():
+        assert host.loop is not None
+        host.loop.costs[Work.ROLE_CHANGE] = 10_000_000
+    BoundedTurn(world)
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
+    with pytest.raises(Violation, match=r"5000\.\d of them replicas follow metadata \(\d+\)$"):
+        SimClient(world, 1).create_topic("t")
+
+
+def test_a_clean_stop_closes_its_logs_in_one_turn():
+    world = World(1)
+    world.set_hardware(Hardware())
+    checker = BoundedTurn(world)
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
+    assert SimClient(world, 1).create_topic("t", partitions=120) == ErrorCode.NONE
+    world.run_for(1_000)
+    clients = {node_id: SimClient(world, node_id) for node_id in world.hosts}
+    for number in range(120):
+        clients[partition(world, "t", number).leader].send_produce("t", number, [b"x"])
+    world.run_for(1_000)
+    assert checker.longest_us < MAX_TURN_MS * 1000
+    world.stop(2)
+    world.run_until(lambda: world.hosts[2].node is None, 10_000)
+    assert checker.longest_us > MAX_TURN_MS * 1000
 
 
 def test_a_deposed_leader_is_noticed():

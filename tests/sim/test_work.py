@@ -29,6 +29,7 @@ COUNT_ALL = dict.fromkeys(COSTS_US, 1)
 
 ON_DISK: dict[str, Callable[[SimDisk], object]] = {
     "open": lambda disk: disk.open("d/new", create=True),
+    "new_file": lambda disk: disk.new_file("d/new").append([b"x"]),
     "exists": lambda disk: disk.exists("d"),
     "list_dir": lambda disk: disk.list_dir("d"),
     "make_dir": lambda disk: disk.make_dir("e"),
@@ -36,6 +37,7 @@ ON_DISK: dict[str, Callable[[SimDisk], object]] = {
     "replace": lambda disk: disk.replace("d/file", b"x"),
     "rename": lambda disk: disk.rename("d", "f"),
     "delete": lambda disk: disk.delete("d/file"),
+    "delete_some": lambda disk: disk.delete_some("d", 1),
     "sync": lambda disk: disk.sync(disk.open("d/file")),
 }
 ON_FILE: dict[str, Callable[[SimDisk], object]] = {
@@ -70,8 +72,8 @@ def test_no_operation_of_the_disk_port_is_free():
         disk.open("d/file")
         disk.costs = dict(COUNT_ALL)
         act(disk)
-        # Opening the file is one, what is done with it another.
-        assert disk.spent_us >= (2 if name in (*ON_FILE, "sync") else 1), name
+        # Opening or making the file is one, what is done with it another.
+        assert disk.spent_us >= (2 if name in (*ON_FILE, "sync", "new_file") else 1), name
 
 
 def test_what_a_checker_reads_costs_the_node_nothing():

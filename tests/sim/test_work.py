@@ -126,6 +126,14 @@ def slow_world() -> tuple[World, SimClient, int]:
     return world, client, leader
 
 
+def run_into_the_turn(world: World, leader: int) -> None:
+    """Its state changes when the turn of the produce begins, the answer leaves when it is over."""
+    host = world.hosts[leader]
+    world.run_until(lambda: bool(host.disk.read_file(f"t-0/{0:020}.log")))
+    world.run_for(1)
+    assert host.busy
+
+
 def test_a_busy_node_answers_when_its_turn_is_over_and_what_arrives_waits():
     world, client, leader = slow_world()
     begun = world.now
@@ -143,8 +151,7 @@ def test_a_busy_node_answers_when_its_turn_is_over_and_what_arrives_waits():
 def test_a_process_that_is_stopped_in_a_turn_ends_it_when_it_goes_on():
     world, client, leader = slow_world()
     client.send_produce("t", 0, [b"a"], acks=1)
-    host = world.hosts[leader]
-    world.run_until(lambda: host.busy)
+    run_into_the_turn(world, leader)
     world.pause(leader)
     stopped_at = world.now
     with pytest.raises(TimeoutError):
@@ -157,11 +164,8 @@ def test_a_process_that_is_stopped_in_a_turn_ends_it_when_it_goes_on():
 def test_what_a_turn_wanted_to_send_is_lost_with_its_process():
     world, client, leader = slow_world()
     client.send_produce("t", 0, [b"a"], acks=1)
+    run_into_the_turn(world, leader)
     host = world.hosts[leader]
-    # The state changes when the turn begins, the answer leaves when it is over.
-    world.run_until(lambda: bool(host.disk.read_file(f"t-0/{0:020}.log")))
-    world.run_for(1)
-    assert host.busy
     world.kill(leader)
     world.run_for(1_000)
     assert client.closed

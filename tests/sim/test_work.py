@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tests.sim.test_cluster import led_world, running_world
+from tests.sim.test_cluster import led_world, partition, running_world, unfenced
 
 from tidelog.env.disk import Disk, File
 from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.sim.checkers.turns import LONGEST_TURN_US, BoundedTurn, QuorumStands
+from tidelog.limits import MAX_TURN_MS
+from tidelog.sim.checkers.turns import BoundedTurn, QuorumStands
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.work import COSTS_US, FREE, HARDWARE, USUAL, EventLoop, Hardware, Work
@@ -28,6 +29,7 @@ COUNT_ALL = dict.fromkeys(COSTS_US, 1)
 
 ON_DISK: dict[str, Callable[[SimDisk], object]] = {
     "open": lambda disk: disk.open("d/new", create=True),
+    "new_file": lambda disk: disk.new_file("d/new").append([b"x"]),
     "exists": lambda disk: disk.exists("d"),
     "list_dir": lambda disk: disk.list_dir("d"),
     "make_dir": lambda disk: disk.make_dir("e"),
@@ -35,6 +37,7 @@ ON_DISK: dict[str, Callable[[SimDisk], object]] = {
     "replace": lambda disk: disk.replace("d/file", b"x"),
     "rename": lambda disk: disk.rename("d", "f"),
     "delete": lambda disk: disk.delete("d/file"),
+    "delete_some": lambda disk: disk.delete_some("d", 1),
     "sync": lambda disk: disk.sync(disk.open("d/file")),
 }
 ON_FILE: dict[str, Callable[[SimDisk], object]] = {
@@ -69,8 +72,8 @@ def test_no_operation_of_the_disk_port_is_free():
         disk.open("d/file")
         disk.costs = dict(COUNT_ALL)
         act(disk)
-        # Opening the file is one, what is done with it another.
-        assert disk.spent_us >= (2 if name in (*ON_FILE, "sync") else 1), name
+        # Opening or making the file is one, what is done with it another.
+        assert disk.spent_us >= (2 if name in (*ON_FILE, "sync", "new_file") else 1), name
 
 
 def test_what_a_checker_reads_costs_the_node_nothing():
@@ -123,6 +126,14 @@ def slow_world() -> tuple[World, SimClient, int]:
     return world, client, leader
 
 
+def run_into_the_turn(world: World, leader: int) -> None:
+    """Its state changes when the turn of the produce begins, the answer leaves when it is over."""
+    host = world.hosts[leader]
+    world.run_until(lambda: bool(host.disk.read_file(f"t-0/{0:020}.log")))
+    world.run_for(1)
+    assert host.busy
+
+
 def test_a_busy_node_answers_when_its_turn_is_over_and_what_arrives_waits():
     world, client, leader = slow_world()
     begun = world.now
@@ -140,8 +151,7 @@ def test_a_busy_node_answers_when_its_turn_is_over_and_what_arrives_waits():
 def test_a_process_that_is_stopped_in_a_turn_ends_it_when_it_goes_on():
     world, client, leader = slow_world()
     client.send_produce("t", 0, [b"a"], acks=1)
-    host = world.hosts[leader]
-    world.run_until(lambda: host.busy)
+    run_into_the_turn(world, leader)
     world.pause(leader)
     stopped_at = world.now
     with pytest.raises(TimeoutError):
@@ -154,11 +164,8 @@ def test_a_process_that_is_stopped_in_a_turn_ends_it_when_it_goes_on():
 def test_what_a_turn_wanted_to_send_is_lost_with_its_process():
     world, client, leader = slow_world()
     client.send_produce("t", 0, [b"a"], acks=1)
+    run_into_the_turn(world, leader)
     host = world.hosts[leader]
-    # The state changes when the turn begins, the answer leaves when it is over.
-    world.run_until(lambda: bool(host.disk.read_file(f"t-0/{0:020}.log")))
-    world.run_for(1)
-    assert host.busy
     world.kill(leader)
     world.run_for(1_000)
     assert client.closed
@@ -263,13 +270,44 @@ def test_a_turn_that_is_too_long_is_rejected():
     world = World(1)
     world.set_hardware(Hardware(factor=2))
     host = world.hosts[1]
-    checker = BoundedTurn()
-    host.loop.turn_us = 2 * LONGEST_TURN_US
+    checker = BoundedTurn(world)
+    host.loop.turn_us = 2 * MAX_TURN_MS * 1000
     checker.on_event(host)
-    assert checker.longest_us == LONGEST_TURN_US
+    assert checker.longest_us == MAX_TURN_MS * 1000
     host.loop.turn_us += 2
     with pytest.raises(Violation, match=r"BoundedTurn: host1 works for"):
         checker.on_event(host)
+
+
+def test_a_turn_that_is_too_long_says_what_took_long():
+    world = World(1)
+    world.set_hardware(Hardware(factor=2))
+    for host in world.hosts.values():
+        assert host.loop is not None
+        host.loop.costs[Work.ROLE_CHANGE] = 10_000_000
+    BoundedTurn(world)
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
+    with pytest.raises(Violation, match=r"5000\.\d of them replicas follow metadata \(\d+\)$"):
+        SimClient(world, 1).create_topic("t")
+
+
+def test_a_clean_stop_closes_its_logs_in_one_turn():
+    world = World(1)
+    world.set_hardware(Hardware())
+    checker = BoundedTurn(world)
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
+    assert SimClient(world, 1).create_topic("t", partitions=120) == ErrorCode.NONE
+    world.run_for(1_000)
+    clients = {node_id: SimClient(world, node_id) for node_id in world.hosts}
+    for number in range(120):
+        clients[partition(world, "t", number).leader].send_produce("t", number, [b"x"])
+    world.run_for(1_000)
+    assert checker.longest_us < MAX_TURN_MS * 1000
+    world.stop(2)
+    world.run_until(lambda: world.hosts[2].node is None, 10_000)
+    assert checker.longest_us > MAX_TURN_MS * 1000
 
 
 def test_a_deposed_leader_is_noticed():

@@ -117,9 +117,9 @@ class EventLoop(Generic[T]):
         "_decided",
         "_free_at_us",
         "_replayed",
-        "_spent_us",
         "factor",
         "is_uneven",
+        "spent_us",
         "turn_us",
         "under_way",
     )
@@ -131,7 +131,7 @@ class EventLoop(Generic[T]):
         # Whether single operations of the disk take as long as many others.
         self.is_uneven = bool(hardware.slow)
         # What the turn that goes on has cost by now, its disk not included.
-        self._spent_us = 0
+        self.spent_us = 0
         # When the last turn was over, or will be.
         self._free_at_us = 0
         # Exclusive ends of the metadata log and of the image when they were last looked at.
@@ -152,22 +152,22 @@ class EventLoop(Generic[T]):
 
     def begin_life(self, decided: int, replayed: int) -> None:
         """A new process, whose start has read its metadata to these offsets."""
-        self._spent_us = 0
+        self.spent_us = 0
         self._decided, self._replayed = decided, replayed
 
     def end_life(self) -> None:
         """The process is gone, in the middle of a turn perhaps."""
         self.under_way = None
-        self._spent_us = self._free_at_us = 0
+        self.spent_us = self._free_at_us = 0
 
     def on_input(self, size_bytes: int) -> None:
         """An input is handled."""
         costs = self._costs
-        self._spent_us += costs[Work.INPUT] + size_bytes * costs[Work.INPUT_MIB] // MIB
+        self.spent_us += costs[Work.INPUT] + size_bytes * costs[Work.INPUT_MIB] // MIB
 
     def on_role_change(self) -> None:
         """A replica changes its role."""
-        self._spent_us += self._costs[Work.ROLE_CHANGE]
+        self.spent_us += self._costs[Work.ROLE_CHANGE]
 
     def end_turn(
         self, now: int, disk_us: int, effect_count: int, *, decided: int, replayed: int
@@ -175,14 +175,14 @@ class EventLoop(Generic[T]):
         """Adds up what the turn has cost; returns the time at which it is over. `decided` and
         `replayed` are the ends of the metadata log and of the image behind it."""
         costs = self._costs
-        spent_us = self._spent_us + disk_us + costs[Work.TURN] + effect_count * costs[Work.EFFECT]
+        spent_us = self.spent_us + disk_us + costs[Work.TURN] + effect_count * costs[Work.EFFECT]
         if decided != self._decided:
             spent_us += max(0, decided - self._decided) * costs[Work.METADATA_DECIDED]
             self._decided = decided
         if replayed != self._replayed:
             spent_us += max(0, replayed - self._replayed) * costs[Work.METADATA_REPLAYED]
             self._replayed = replayed
-        self._spent_us = 0
+        self.spent_us = 0
         self.turn_us = spent_us
         self._free_at_us = max(now * 1000, self._free_at_us) + spent_us
         return self._free_at_us // 1000

@@ -152,8 +152,8 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
     Must: every turn of every node is short.
     """
     world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
+    BoundedTurn(world)
     cluster = ManyPartitions(world)
-    world.driver.observers.append(BoundedTurn().on_event)
     cluster.create(1000)
     cluster.reverse_replicas(100)
     cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))

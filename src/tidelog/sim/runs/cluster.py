@@ -103,7 +103,7 @@ class ClusterRun:
         )
         self.world.driver.observers.append(self._look)
         if self.swarm.hardware != FREE:
-            self.world.driver.observers.append(BoundedTurn().on_event)
+            BoundedTurn(self.world)
         if self.swarm.voters_in_log:
             self.world.driver.observers.append(self._voters.on_event)
 

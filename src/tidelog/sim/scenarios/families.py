@@ -9,6 +9,7 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
+from tidelog.sim.engine.work import SLOW, USUAL
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
 from tidelog.sim.scenarios.promises import Family
@@ -51,6 +52,24 @@ def _topics(swarm: Swarm, prng: Prng) -> Swarm:
     return replace(swarm, admin_gap_ms=300, faults=faults)
 
 
+def _many_partitions(swarm: Swarm, prng: Prng) -> Swarm:
+    return replace(
+        swarm,
+        nodes=3,
+        controllers=0,
+        profile="test",
+        topics=1,
+        partitions=prng.choice((30, 100)),
+        admin_gap_ms=prng.choice((0, 2_000)),
+        voters_in_log=False,
+        voter_gap_ms=0,
+        faults=some(prng, K.KILL, K.CLEAN_STOP, K.PAUSE, K.POWER_CUT, K.ISOLATE),
+        fault_gap_ms=1_200,
+        fault_phase_ms=5_000,
+        hardware=prng.choice((USUAL, SLOW)),
+    )
+
+
 _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     ALL: ("whatever the seed draws", lambda swarm, _: swarm),
     "plain": ("the same, on disks that keep what they hold", lambda swarm, _: swarm),
@@ -65,6 +84,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "topics": ("topics created, deleted and grown all the time", _topics),
+    "many-partitions": ("a hundred partitions at once, where work costs time", _many_partitions),
     **PROMISES,
 }
 

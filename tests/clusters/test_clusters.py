@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,9 +18,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batch, batches, write_broker
+from tidelog.model import TopicPartition
 from tidelog.pipeline.campaign.runs import RUN_SCHEMA
 from tidelog.pipeline.spark.java import find_java, make_java_home
+from tidelog.pipeline.spark.package import DIRECTORY
 
 pytestmark = pytest.mark.spark
 
@@ -62,6 +66,76 @@ def _audit_and_campaign(master: str, directory: Path) -> None:
 def test_a_cluster_within_the_command(directory):
     assert RUN_SCHEMA.names[0] == "tier"
     _audit_and_campaign("local-cluster[2,1,1024]", directory)
+
+
+_JOB = """
+import sys
+from pyspark.sql import SparkSession
+
+(bootstrap,) = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+rows = (
+    spark.read.format("tidelog")
+    .option("kafka.bootstrap.servers", bootstrap)
+    .option("subscribe", "t")
+    .load()
+)
+
+
+def place(batches):
+    import pyarrow as pa
+    import tidelog
+
+    for batch in batches:
+        yield pa.RecordBatch.from_pydict({"place": [tidelog.__file__] * len(batch)})
+
+
+places = {row.place for row in rows.mapInArrow(place, "place string").collect()}
+print("ROWS", rows.count(), *places)
+spark.stop()
+"""
+
+
+def test_an_archive_serves_workers_and_a_driver_without_tidelog(tmp_path):
+    """Method: an environment without any package, for the driver and for the workers; the driver
+    gets the archive unpacked, the workers get it from Spark."""
+    found = _tidelog("spark", "package", "--out", tmp_path / "tidelog-spark.tar.gz")
+    bare = tmp_path / "bare"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    site = tmp_path / "site"
+    with tarfile.open(found["archive"]) as archive:
+        archive.extractall(site, filter="data")
+    (tmp_path / "job.py").write_text(_JOB)
+    home = Path(pyspark.__file__).parent
+    make_java_home(find_java(os.environ), tmp_path / "java")
+    environ = {
+        **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        "JAVA_HOME": str(tmp_path / "java"),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": str(bare / "bin" / "python"),
+        "PYTHONPATH": str(site),
+    }
+    conf = [item for pair in found["conf"].items() for item in ("--conf", "=".join(pair))]
+    partitions = {TopicPartition("t", 0): ScriptedPartition(batches(2))}
+    with ScriptedCluster(partitions) as brokers:
+        done = subprocess.run(
+            [
+                *(home / "bin" / "spark-submit", "--master", "local-cluster[2,1,1024]", *conf),
+                *(tmp_path / "job.py", brokers.bootstrap_servers),
+            ],
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-4000:]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("ROWS")]
+    _, count, *places = line.split()
+    assert count == "20"
+    assert all(f"/{DIRECTORY}/tidelog/" in place for place in places)
+    assert not any(str(site) in place for place in places)
 
 
 @pytest.fixture

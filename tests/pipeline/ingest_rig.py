@@ -194,7 +194,7 @@ class IngestProcess:
             "driver": [self._process.pid],
             "jvm": java,
             "executor": [p for p, line in below.items() if "CoarseGrainedExecutorBackend" in line],
-            "worker": [p for p, line in below.items() if " -m pyspark." in line],
+            "worker": [p for p, line in below.items() if " pyspark." in line],
         }[kind]
         if not found:
             return False

@@ -17,7 +17,7 @@ from tidelog.cli.spark_export import export
 from tidelog.cli.spark_health import health
 from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
 from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
-from tidelog.cli.spark_tools import fetch_jars, shell
+from tidelog.cli.spark_tools import fetch_jars, package, shell
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, counted
 from tidelog.errors import UsageError
 
@@ -37,6 +37,7 @@ command(spark_app, "export", "spark export --data-dir tidelog-data --out build/o
 command(spark_app, "health", "spark health --events tidelog-data --report build/health")(health)
 command(spark_app, "shell", "spark shell --command 'spark.range(3).show()'")(shell)
 command(spark_app, "fetch-jars", "spark fetch-jars --spark-version 4.0.0")(fetch_jars)
+command(spark_app, "package", "spark package --out build/tidelog-spark.tar.gz")(package)
 
 
 @command(spark_app, "doctor", "spark doctor --output json")

@@ -62,27 +62,33 @@ def failures_named(log: SparkLog) -> Iterator[None]:
     """Turns failures of Spark, of its Java process and of the cluster into ours, and adds the place
     of Spark's log to their hints; not to wrong use, a bad answer or an interrupt. Raises
     `WorkFailed` and `UsageError`; other errors are raised again."""
+    try:
+        yield
+    except (UsageError, WorkFailed, BadAnswer, typer.Exit):
+        raise
+    except Exception as error:
+        failure = _failure_of(error, log)
+        if failure is not None:
+            raise failure from error
+        place = log.named("")
+        if place:
+            sys.stderr.write(f"{place.removeprefix('; ')}\n")
+        raise
+
+
+def _failure_of(error: Exception, log: SparkLog) -> Failure | None:
+    """What to report; `None` for an error that is neither Spark's nor the cluster's."""
     from py4j.protocol import Py4JError, Py4JJavaError
     from pyspark.errors import PySparkException
 
     from tidelog.pipeline.errors import ClusterUnavailable
 
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        failure = spark_failure(str(error))
-        raise type(failure)(failure.message, log.named(failure.hint)) from error
-    except ClusterUnavailable as error:
-        raise unreachable(error) from error
-    except (Py4JError, ConnectionError, EOFError) as error:
-        raise java_ended(log) from error
-    except (UsageError, WorkFailed, BadAnswer, typer.Exit):
-        raise
-    except Exception:
-        place = log.named("")
-        if place:
-            sys.stderr.write(f"{place.removeprefix('; ')}\n")
-        raise
+    if isinstance(error, PySparkException | Py4JJavaError):
+        found = spark_failure(str(error))
+        return type(found)(found.message, log.named(found.hint))
+    if isinstance(error, ClusterUnavailable):
+        return unreachable(error)
+    return java_ended(log) if isinstance(error, Py4JError | ConnectionError | EOFError) else None
 
 
 def unreachable(error: Exception) -> NoAnswer:

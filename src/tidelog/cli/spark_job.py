@@ -31,7 +31,9 @@ Topics = Annotated[
 ]
 Master = Annotated[str, option("--master", "Where Spark runs the job's tasks.", "URL")]
 
-_MASTERS: Final = re.compile(r"local(\[[^\]]+\])?|local-cluster\[[^\]]+\]|(spark|k8s)://.+|yarn")
+_MASTERS: Final = re.compile(
+    r"local(\[(\d+|\*)(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]|(spark|k8s)://.+|yarn"
+)
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -69,7 +71,8 @@ def open_session(
         with nullcontext() if prompt else _handling(_interrupt):
             with needs_spark(), progress("starting Spark"):
                 try:
-                    spark = session("tidelog spark", master, given, log.path)
+                    with failures_named(log):
+                        spark = session("tidelog spark", master, given, log.path)
                 except UsageError as error:
                     raise UsageError(error.message, log.named(error.hint)) from error
             # Spark has set a handler of Ctrl-C, which calls Java in the middle of a call to Java.

@@ -1,14 +1,24 @@
-"""`tidelog spark shell` and `fetch-jars`: Spark by hand, and the official connector's jars."""
+"""`tidelog spark shell`, `fetch-jars`, `package`: Spark by hand, the official connector's jars, and
+an archive for workers."""
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from tidelog.cli.arguments import option
 from tidelog.cli.spark_job import Master, needs_spark, open_session
-from tidelog.cli.terminal import TABLE, Output, OutputFormat, print_json, print_line, progress
+from tidelog.cli.terminal import (
+    TABLE,
+    Output,
+    OutputFormat,
+    counted,
+    print_json,
+    print_line,
+    progress,
+)
 
 _BANNER = """\
 Spark {version} on Java {java}; `spark` is the session, `F` its functions.
@@ -77,6 +87,35 @@ def fetch_jars(
         print_line(line)
     print_line(f"in `{jars[0].parent}`; `tidelog spark shell --kafka` uses them, and so does")
     print_line("".join(f"    --conf {name}={value}" for name, value in conf.items()))
+
+
+def package(
+    out: Annotated[Path, option("--out", "The archive to write, `….tar.gz`.", "FILE")] = Path(
+        "tidelog-spark.tar.gz"
+    ),
+    output: Output = TABLE,
+) -> None:
+    """Make an archive that brings Tidelog to Spark's workers, which need no installation then.
+
+    It holds Tidelog and all packages that it needs besides Spark, for this Python version and this
+    platform. A wheel given by `--py-files` does not work: Spark's planning does not see it.
+    """
+    from tidelog.pipeline.spark.package import DIRECTORY
+    from tidelog.pipeline.spark.package import package as run_package
+
+    with progress("packing"):
+        done = run_package(out)
+    if output is OutputFormat.JSON:
+        described = {"archive": str(done.archive), "bytes": done.size_bytes, "python": done.python}
+        print_json({**described, "packages": done.packages, "conf": done.conf})
+        return
+    print_line(
+        f"`{done.archive}`: {counted(len(done.packages), 'package')} and Tidelog, "
+        f"{done.size_bytes:,} bytes, for Python {done.python}. Workers get it by"
+    )
+    for name, value in done.conf.items():
+        print_line(f"    --conf {name}={value}")
+    print_line(f"A driver without Tidelog: unpack it, and set PYTHONPATH to that `{DIRECTORY}`.")
 
 
 def _with_connector() -> dict[str, str]:

@@ -20,6 +20,13 @@ without Spark.
 
 from typing import TYPE_CHECKING, Any
 
+if __spec__ is not None and type(__spec__.loader).__name__ == "zipimporter":
+    raise ImportError(
+        "Tidelog does not run from a wheel or zip (`--py-files`): Spark's planning does not see "
+        "it, and it needs compiled packages\nhint: make an archive with `tidelog spark package`, "
+        "and give it as that command prints"
+    )
+
 if TYPE_CHECKING:
     from tidelog.pipeline.spark.spark_session import session
 

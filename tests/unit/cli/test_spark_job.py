@@ -27,7 +27,10 @@ def test_masters_of_spark_are_taken(master: str) -> None:
     check_master(master, {})
 
 
-@pytest.mark.parametrize("master", ["", "locally", "h:7077", "http://h:1", "local[2", "spark://"])
+@pytest.mark.parametrize(
+    "master",
+    ["", "locally", "h:7077", "http://h:1", "local[2", "local[x]", "local-cluster[2]", "spark://"],
+)
 def test_other_masters_are_refused_before_java_starts(master: str) -> None:
     with pytest.raises(UsageError, match="not an address of a Spark cluster"):
         check_master(master, {})

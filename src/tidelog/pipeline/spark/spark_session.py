@@ -16,13 +16,13 @@ which takes what Spark added off the path again and becomes the caller's Python.
 """
 
 import atexit
-import logging
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -32,7 +32,10 @@ from typing import TYPE_CHECKING, Final
 from tidelog.errors import UsageError
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
 from tidelog.pipeline.spark.gateway import Gateway, NoGateway, end_java, is_given, why_ended
+from tidelog.pipeline.spark.interrupts import drop_logs_of_py4j, replace_spark_handler
 from tidelog.pipeline.spark.java import Java, find_java, make_java_home, spark_home
+from tidelog.pipeline.spark.shadowing import HINT, shadowing_files, standard_name
+from tidelog.pipeline.spark.worker_daemon import MODULE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,6 +58,12 @@ logger.tasks.name = org.apache.spark.scheduler
 logger.tasks.level = off
 logger.writers.name = org.apache.spark.sql.execution.datasources
 logger.writers.level = off
+logger.utils.name = org.apache.spark.util.Utils
+logger.utils.level = error
+logger.utils.filter.abort.type = RegexFilter
+logger.utils.filter.abort.regex = Aborting task.*
+logger.utils.filter.abort.onMatch = DENY
+logger.utils.filter.abort.onMismatch = NEUTRAL
 """
 
 _JAVA_OPTIONS: Final = (
@@ -99,9 +108,11 @@ def session(
     to the end of `log_file`, and so does what Python workers print there: on shutdown they may
     report closed sockets. Raises `UsageError` when no fitting Java is found or Spark does not start
     on it."""
-    # py4j logs a call that fails with its whole stack, besides raising it.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    drop_logs_of_py4j()
+    _warn_of_shadowing()
     given = {"spark.app.name": app_name, "spark.master": master, **_default_conf(), **(conf or {})}
+    if has_own_workers(given["spark.master"], os.environ):
+        given.setdefault("spark.python.daemon.module", MODULE)
     pyspark = sys.modules.get("pyspark")
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
         return _get_or_create(given)
@@ -128,6 +139,16 @@ def session(
                 return _get_or_create(given)
             finally:
                 _hand_over(gateway)
+
+
+def _warn_of_shadowing() -> None:
+    for file in shadowing_files(Path.cwd(), os.environ):
+        warnings.warn(
+            f"Spark's workers import `{file}` in the place of Python's own "
+            f"`{standard_name(file)}`, and may fail without saying so\nhint: {HINT}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def end_session(spark: "SparkSession", *, in_time: bool = True) -> None:
@@ -173,7 +194,9 @@ def _get_or_create(conf: Mapping[str, str]) -> "SparkSession":
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    replace_spark_handler(spark.sparkContext)
+    return spark
 
 
 def _import_meanwhile() -> None:
@@ -226,9 +249,17 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
     }
 
 
+def has_own_workers(master: str, environ: Mapping[str, str]) -> bool:
+    """Whether workers run here, on the installed pyspark, and so with this Tidelog."""
+    return master.partition("[")[0] == "local" and not environ.get("SPARK_HOME")
+
+
 def worker_python(master: str, directory: Path, environ: Mapping[str, str]) -> str:
-    """What to call Python on Spark's workers; a script in the directory where that helps."""
-    if master.partition("[")[0] != "local" or environ.get("SPARK_HOME"):
+    """What to call Python on Spark's workers: on other machines what the user says, here a script
+    in the directory where that helps."""
+    if master.partition("[")[0] != "local":
+        return environ.get("PYSPARK_PYTHON") or sys.executable
+    if not has_own_workers(master, environ):
         return sys.executable
     home = shlex.quote(str(spark_home(environ)))
     script = directory / "python"

@@ -47,7 +47,8 @@ def _position(reported: Any) -> Position:
 
 
 class LagReporter(StreamingQueryListener):  # type: ignore[misc]
-    """Calls a function with `{"query", "batch", "lag", "partitions"}` after each batch."""
+    """Calls a function with `{"query", "batch", "lag", "rows_per_s", "partitions"}` after each
+    batch."""
 
     def __init__(self, report: Callable[[dict[str, Any]], object]) -> None:
         super().__init__()
@@ -71,6 +72,7 @@ class LagReporter(StreamingQueryListener):  # type: ignore[misc]
                     "query": progress.name or str(progress.id),
                     "batch": progress.batchId,
                     "lag": lag.total,
+                    "rows_per_s": source.processedRowsPerSecond,
                     "partitions": {str(tp): each for tp, each in lag.partitions.items()},
                 }
             )

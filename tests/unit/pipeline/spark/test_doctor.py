@@ -22,6 +22,15 @@ def test_a_complete_installation_is_healthy(tmp_path):
     assert [f.found for f in findings if f.name == "java"] == ["21 (JAVA_HOME)"]
 
 
+def test_a_file_that_stands_in_for_a_standard_module_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _by_name({"PATH": ""})["standard modules"].verdict == "ok"
+    (tmp_path / "grp.py").touch()
+    found = _by_name({"PATH": ""})["standard modules"]
+    assert found.found == f"`{tmp_path / 'grp.py'}` stands in for `grp`"
+    assert (found.verdict, "rename it" in found.fix) == ("bad", True)
+
+
 def test_java_is_not_started(tmp_path):
     """An old one is passed over by its release file; the script would leave a trace."""
     executable = tmp_path / "bin" / "java"

@@ -8,7 +8,7 @@ import pyspark
 import pytest
 
 from tidelog.pipeline.spark.java import spark_home
-from tidelog.pipeline.spark.spark_session import worker_python
+from tidelog.pipeline.spark.spark_session import _warn_of_shadowing, worker_python
 
 _PRINT = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable, sep='|')"
 
@@ -33,6 +33,18 @@ def test_what_spark_put_on_the_path_is_taken_off_again(tmp_path):
 def test_workers_of_a_cluster_are_left_alone(tmp_path, master):
     assert worker_python(master, tmp_path, {}) == sys.executable
     assert not list(tmp_path.iterdir())
+
+
+def test_on_a_cluster_the_user_says_what_python_is_called(tmp_path):
+    said = {"PYSPARK_PYTHON": "/python/bin/python3.11"}
+    assert worker_python("spark://host:7077", tmp_path, said) == "/python/bin/python3.11"
+
+
+def test_a_session_beside_a_file_that_shadows_a_standard_module_says_so(tmp_path, monkeypatch):
+    (tmp_path / "grp.py").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(RuntimeWarning, match=r"grp\.py` in the place of Python's own `grp`"):
+        _warn_of_shadowing()
 
 
 def test_another_spark_than_the_installed_one_keeps_its_own_pyspark(tmp_path):

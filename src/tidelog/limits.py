@@ -95,6 +95,7 @@ which every client retries."""
 MAX_PROPOSALS_PER_REQUEST: Final = 200
 """ISR proposals in one AlterPartition; the others follow its answer. To write a request of so many
 takes 5 ms, to read it 3 ms."""
+
 MAX_DESCRIBED_PARTITIONS: Final = 500
 """Partitions in one answer to DescribeTopicPartitions; the client asks for the rest from its cursor
 on. A few milliseconds of encoding."""

@@ -69,8 +69,9 @@ class ControlledFeed(MetadataFeed):
         self._flow()
 
     def _flow(self) -> dict[Hashable, messages.Response]:
-        """Hands out what was committed; returns the answers that came of it."""
-        while self._log.fresh:
+        """Lets the controller's timers and long decisions run, and hands out what was committed;
+        returns the answers that came of it."""
+        while True:
             fresh, self._log.fresh = self._log.fresh, []
             for batch in fresh:
                 self._controller.on_committed(batch, self.now)
@@ -78,6 +79,11 @@ class ControlledFeed(MetadataFeed):
                     self.write(NoOpRecord())
                 else:
                     self.write(*(decode_record(value) for value in batch.records))
+            deadline = self._controller.deadline()
+            if deadline is not None and deadline <= self.now:
+                self._controller.wake(self.now)
+            elif not self._log.fresh:
+                break
         return {reply.reply_to: reply.response for reply in self._controller.take_outputs()}
 
     def ask(self, request: messages.Request) -> messages.Response:
@@ -116,11 +122,7 @@ class ControlledFeed(MetadataFeed):
 
     def wake(self) -> None:
         """Lets the controller's timers run."""
-        deadline = self._controller.deadline()
-        while deadline is not None and deadline <= self.now:
-            self._controller.wake(self.now)
-            self._flow()
-            deadline = self._controller.deadline()
+        self._flow()
 
     def suspect(self, node_id: int) -> None:
         """Every connection of the broker was closed and it refuses new ones."""

@@ -10,7 +10,7 @@ image (`Broker.image`), a snapshot of it may be due, and the other followers get
 that has just become active acts last, on the image that contains all of this.
 
 Much that is committed at once is published in slices, `MAX_RECORDS_PER_TURN` a tick: a node that
-starts, or one that lost its leader together with ten thousand partitions, must hear its quorum
+starts, or one that lost its leader together with ten thousand partitions, must answer its quorum
 meanwhile. A batch is published whole, because it may be atomic; one that is longer is decoded in
 slices first, into the cache of `decode_record`, from which controller and feed take it then.
 

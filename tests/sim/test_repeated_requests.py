@@ -1,4 +1,4 @@
-"""The controller dies when it has appended what a client asked for, before anybody is answered."""
+"""The controller dies when it has appended what a client asked for, before any answer."""
 
 from collections.abc import Callable
 from typing import Any

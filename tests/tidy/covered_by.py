@@ -21,7 +21,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "broker/detector_link.py": "tests/unit/broker/test_node.py",
     "broker/held_questions.py": "tests/unit/broker/api/test_k03_metadata.py",
     "broker/peer_answers.py": "tests/unit/broker/test_node.py",
-    "broker/quorum_follower.py": "tests/unit/broker/test_node.py",
     "cli/demo.py": "tests/pipeline/test_demo.py",
     "cli/demo_faults.py": "tests/pipeline/test_demo.py",
     "cli/sim.py": "tests/sim/test_cli.py",

@@ -36,15 +36,18 @@ class ControllerSide:
         if leader_id >= 0:
             self.registration.on_controller_changed(now)
 
-    def on_committed(self, committed: Sequence[CommittedMetadata], now: Instant) -> bool:
-        """Follows the log; returns whether that made this controller the active one."""
-        was_active = self.controller.active
+    def on_committed(
+        self, committed: Sequence[CommittedMetadata], image: MetadataImage, now: Instant
+    ) -> bool:
+        """Follows the log, which `image` contains as far as this; returns whether that made this
+        controller the active one. One that is not takes the image as it is."""
+        if not self.controller.active:
+            self.controller.on_image(image, now)
+            return self.controller.active
         for each in committed:
-            if isinstance(each, LoadedImage):
-                self.controller.on_snapshot(each.image)
-            else:
-                self.controller.on_committed(each, now)
-        return self.controller.active and not was_active
+            assert not isinstance(each, LoadedImage), "a snapshot for the active controller"
+            self.controller.on_committed(each, now)
+        return False
 
     def on_became_active(self, image: MetadataImage, now: Instant) -> None:
         """Fences brokers that are suspected, and has the others probed."""

@@ -21,7 +21,7 @@ FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 
 
 class _Rows:
-    """Packed topics for one listener and version, while nobody's liveness changes."""
+    """Packed topics for one listener and version, while the same brokers are alive."""
 
     def __init__(
         self, image: MetadataImage, unreachable: frozenset[int], listener: str, version: int
@@ -31,7 +31,7 @@ class _Rows:
         self.unreachable = unreachable
         self._listener = listener
         self._version = version
-        # By leader: the error and leader that a client is told.
+        # By leader: the error and leader that an answer names.
         self._leaders: dict[int, tuple[int, int]] = {}
         # By replicas and ISR: the end of a partition.
         self._members: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}

@@ -4,15 +4,15 @@ The components that call the active controller get the leader of the quorum. A l
 known endpoint counts as none: this node's own disk names it, but the set of voters does not any
 more. Nothing can be sent to it until another node reports its endpoint.
 
-Committed metadata goes to its followers in a fixed order. The controller comes first, because it
-keeps the truth. Then the feed makes the image and the replicas follow it. Then handlers see the
-image (`Broker.image`), a snapshot of it may be due, and the other followers get it. A controller
-that has just become active acts last, on the image that contains all of this.
+Committed metadata goes to its followers in a fixed order. The feed makes the image, and the
+replicas follow it. Then the controller: it takes the image as it is, unless it is the active one,
+which has replayed its own records when it appended them. Then a snapshot of the image may be due,
+and the other followers get it. A controller that has just become active acts last.
 
 Much that is committed at once is published in slices, `MAX_RECORDS_PER_TURN` a tick: a node that
-starts, or one that lost its leader together with ten thousand partitions, must hear its quorum
+starts, or one that lost its leader together with ten thousand partitions, must answer its quorum
 meanwhile. A batch is published whole, because it may be atomic; one that is longer is decoded in
-slices first, into the cache of `decode_record`, from which controller and feed take it then.
+slices first, into the cache of `decode_record`, from which the feed takes it then.
 
 Invariant `MetadataFollowsLog`: the image is the fold of all committed batches up to its offset, and
 offsets only grow.
@@ -138,10 +138,11 @@ class QuorumFollower:
         if not taken:
             return False
         steps = self.broker.trace.steps
-        steps.begin("controller follows metadata", len(taken))
+        steps.begin("metadata image")
         committed = with_images(taken)
-        became_active = controller is not None and controller.on_committed(committed, now)
         image = self.broker.image = self.feed.publish(committed, now)
+        steps.begin("controller follows metadata", len(taken))
+        became_active = controller is not None and controller.on_committed(committed, image, now)
         steps.begin("after metadata")
         self.snapshots.on_committed(taken, image, now)
         for follower in self.followers:

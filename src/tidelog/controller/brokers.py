@@ -240,10 +240,9 @@ def decide_heartbeat(
     )
     if after is Phase.CONTROLLED_SHUTDOWN:
         if before is Phase.UNFENCED or (not is_departing and view.image.leads(broker_id)):
-            return (yield from _hand_over(view, sessions, broker, response))
+            return (yield from _begin_controlled_shutdown(view, sessions, broker, response))
     elif after is Phase.UNFENCED and before is not after:
-        view = yield ControllerDecision(response, [broker_change_record(broker, fenced=UNFENCE)])
-        return (yield from _elect_with(view, broker))
+        return (yield from _unfence(view, broker, response))
     elif after is not before:
         # A process that shuts down leaves no session behind for its successor to wait for.
         sessions.on_fenced(broker_id, expired=after is Phase.SHUTDOWN_NOW)
@@ -296,8 +295,9 @@ def fence(
     return a_slice(records)
 
 
-def _elect_with(view: View, broker: BrokerImage) -> Slices:
+def _unfence(view: View, broker: BrokerImage, response: BrokerHeartbeatResult) -> Slices:
     """The broker may lead again, and leads what waited for it."""
+    view = yield ControllerDecision(response, [broker_change_record(broker, fenced=UNFENCE)])
     records: list[MetadataRecord] = []
     changed = 0
     if not broker.in_controlled_shutdown:
@@ -310,7 +310,7 @@ def _elect_with(view: View, broker: BrokerImage) -> Slices:
     return a_slice(records)
 
 
-def _hand_over(
+def _begin_controlled_shutdown(
     view: View, sessions: BrokerSessions, broker: BrokerImage, response: BrokerHeartbeatResult
 ) -> Slices:
     """A broker hands over what it leads, then it is noted as leaving; or it is, and an earlier

@@ -1,6 +1,6 @@
 """The controller: it decides all metadata, active on the quorum's leader only.
 
-Theory. Every node replays the committed metadata log into an image. The node that leads the
+Theory. Every node folds the committed metadata log into an image. The node that leads the
 quorum is the *active* controller: it decides requests, appends the resulting records through the
 kernel (`rsm/kernel.py`), and answers when they are committed. Being elected is not enough to be
 active: first the beginning of the own leader epoch must be committed, because then everything
@@ -166,14 +166,14 @@ class Controller:
     # Inputs --------------------------------------------------------------------------------
 
     def on_committed(self, batch: CommittedBatch, now: Instant) -> None:
-        """Takes the next committed batch; all of them, in order, active or not."""
+        """Takes the next committed batch. While active, all of them, in order."""
         self._kernel.on_committed(batch)
         self._maybe_activate(now)
 
-    def on_snapshot(self, image: MetadataImage) -> None:
-        """Takes the metadata of a snapshot in place of all that was committed before; never on the
-        quorum's leader."""
+    def on_image(self, image: MetadataImage, now: Instant) -> None:
+        """Takes over what its node has folded from all that is committed; never while active."""
         self._kernel.load(image, image.offset)
+        self._maybe_activate(now)
 
     def on_leader_change(
         self, leader_id: int, epoch: int, epoch_start_offset: int, now: Instant

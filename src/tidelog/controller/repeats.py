@@ -9,8 +9,8 @@ on (KIP-590); ours compare what the request asked for with their own metadata be
 sent and now. What was not so before, and is exactly so now, is its own outcome, and reported as the
 success that it is.
 
-Another client may have asked for the very same at the same time. Then both are told that they
-succeeded, which is what each of them finds.
+Another client may have asked for the very same at the same time. Then both receive a success,
+which is what each of them finds.
 
 A refusal may be ahead of this broker's metadata; then nothing can be said yet (`None`), and the
 request is repeated after a while.

@@ -1,12 +1,12 @@
 """Long decisions, a slice a turn.
 
 Theory. A broker that dies, returns or leaves may change ten thousand partitions, and one request
-may ask for as many. Decided, encoded, appended and replayed in one go that takes a node most of a
-second, and meanwhile its quorum hears nothing from it. So a decider whose work grows with the
-partitions is a generator: it yields a decision of at most `MAX_CHANGES_PER_TURN` changes, and is
-sent the view of the turn that follows, in which everything decided meanwhile is to be seen. What it
-returns is the decision that ends it. One of its decisions has the response, as a rule the last, so
-that the answer leaves when all of it is committed.
+may ask for as many. Decided, encoded, appended and replayed in one go that takes a node a third of
+a second, and meanwhile it answers neither its quorum nor the brokers. So a decider whose work grows
+with the partitions is a generator: it yields a decision of at most `MAX_CHANGES_PER_TURN` changes,
+and is sent the view of the turn that follows, which has everything that was decided meanwhile. What
+it returns is the decision that ends it. One of its decisions has the response, as a rule the last,
+so that the answer leaves when all of it is committed.
 
 What is atomic: a slice is a batch, and nothing more. Every prefix of the slices leaves metadata
 that is valid and that the rest follows from, so that the next controller finishes what this one
@@ -18,10 +18,10 @@ Partitions are chosen at the beginning and looked at again when it is their turn
 deleted, or that something else has changed, is decided as it is then.
 
 **Departures go first, one after the other.** A broker that is leaving all ISRs counts as gone from
-the first slice to the last (`View.departing`): nobody elects it, takes it into an ISR or places a
-leader on it, and its heartbeats change nothing. One that waits for its first slice still counts:
-were two gone at once, a partition that only they have in sync would lose its leader for nothing.
-Other long decisions take turns.
+the first slice to the last (`View.departing`): no decision elects it, takes it into an ISR or
+places a leader on it, and its heartbeats change nothing. One that waits for its first slice still
+counts: were two gone at once, a partition that only they have in sync would lose its leader for
+nothing. Other long decisions take turns.
 
 Source: the order of records is that of Kafka's replication control (KIP-631, KIP-841).
 """
@@ -82,7 +82,7 @@ class Long:
     """One long decision, begun or not."""
 
     begin: Callable[[View], Slices]
-    # Who is to be answered; None when nobody is, or since the answer was given.
+    # Who is to be answered; None for a duty of the controller, or since the answer was given.
     reply_to: Hashable | None = None
     # The broker that leaves all ISRs by it.
     departing: int = NO_LEADER
@@ -149,7 +149,7 @@ class LongDecisions:
             self._waiting.append(long)
 
     def clear(self) -> list[Hashable]:
-        """Gives all of them up; who is to be told."""
+        """Gives all of them up; who is to be answered."""
         waiting, self._waiting = self._waiting, deque()
         self.departing = frozenset()
         return [long.reply_to for long in waiting if long.reply_to is not None]

@@ -270,7 +270,8 @@ class Kernel(Generic[State, Rec, Raw, Response]):
             self._replies.append((waiting.reply_to, waiting.response))
 
     def load(self, state: State, last_offset: int) -> None:
-        """A snapshot takes the place of everything committed so far."""
+        """A state that contains everything committed so far takes its place: that of a snapshot,
+        or one that was folded elsewhere."""
         assert not self.active, f"a snapshot at {last_offset} while active in epoch {self._epoch}"
         assert last_offset >= self.committed_offset, (
             f"a snapshot at {last_offset}, committed through {self.committed_offset}"

@@ -17,7 +17,7 @@ from tidelog.wire.entities import make, nested
 from tidelog.wire.schema import write_entity
 
 ONE = PartitionImage((1, 2, 3), (1, 2), 1, 7, 9)
-NOBODY: frozenset[int] = frozenset()
+NONE_IN_DOUBT: frozenset[int] = frozenset()
 LISTENER = "PLAINTEXT"
 
 
@@ -54,7 +54,7 @@ def written(image: MetadataImage, name: str, version: int) -> bytes:
 @pytest.mark.parametrize("fenced", [False, True])
 def test_the_bytes_are_those_of_the_generic_writer(version: int, fenced: bool) -> None:
     image = an_image_of(fenced=fenced)
-    rows = MetadataRows().of(image, NOBODY, LISTENER, version)
+    rows = MetadataRows().of(image, NONE_IN_DOUBT, LISTENER, version)
     for name, topic in image.topics_by_name.items():
         assert rows.of(image, topic) == written(image, name, version)
 
@@ -63,7 +63,9 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
     """Goal: the cost of an answer is what has changed."""
     kept, image = MetadataRows(), an_image_of()
 
-    def packed(image: MetadataImage, unreachable: frozenset[int] = NOBODY) -> dict[str, bytes]:
+    def packed(
+        image: MetadataImage, unreachable: frozenset[int] = NONE_IN_DOUBT
+    ) -> dict[str, bytes]:
         rows = kept.of(image, unreachable, LISTENER, 12)
         return {name: rows.of(image, topic) for name, topic in image.topics_by_name.items()}
 
@@ -83,10 +85,10 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
 
 def test_the_rows_that_are_kept_are_bounded() -> None:
     kept, image = MetadataRows(), an_image_of()
-    oldest = kept.of(image, NOBODY, LISTENER, 0)
+    oldest = kept.of(image, NONE_IN_DOUBT, LISTENER, 0)
     for version in range(1, MAX_KEPT_ANSWERS):
-        kept.of(image, NOBODY, LISTENER, version)
-    assert kept.of(image, NOBODY, LISTENER, 0) is oldest
-    kept.of(image, NOBODY, LISTENER, MAX_KEPT_ANSWERS)
-    assert kept.of(image, NOBODY, LISTENER, 0) is oldest
+        kept.of(image, NONE_IN_DOUBT, LISTENER, version)
+    assert kept.of(image, NONE_IN_DOUBT, LISTENER, 0) is oldest
+    kept.of(image, NONE_IN_DOUBT, LISTENER, MAX_KEPT_ANSWERS)
+    assert kept.of(image, NONE_IN_DOUBT, LISTENER, 0) is oldest
     assert len(kept._kept) == MAX_KEPT_ANSWERS

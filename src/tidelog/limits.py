@@ -61,9 +61,24 @@ MAX_FILES_DELETED: Final = 100
 SYNC_ALL_FROM_LOGS: Final = 64
 """From so many logs that have to be made durable together, the whole file system is synced."""
 
-MAX_LOGS_CREATED_PER_TURN: Final = 4
-"""New logs that a node makes before it looks at its connections again; the others wait. A new log
-costs some milliseconds on a cold disk."""
+REPLICA_WORK_PER_TURN: Final = 4000
+"""What a node does in one turn to follow the metadata, before it looks at its connections again;
+the rest waits for the next turns. The unit is about a microsecond of a machine with two cores."""
+
+ROLE_CHANGE_WORK: Final = 60
+"""A replica begins or ceases to lead, follows another leader, or takes another configuration."""
+
+LOG_CREATION_WORK: Final = 500
+"""A new log: its directory and its files. What goes beyond `REPLICA_WORK_PER_TURN` waits."""
+
+LOG_DELETION_WORK: Final = 200
+"""A log goes: its files are closed, its directory is renamed. The files are deleted later."""
+
+MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
+"""Replicas that a pass over all of them looks at in one turn; it goes on in the next."""
+
+MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
+"""Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,

@@ -20,6 +20,7 @@ from tidelog.sim.checkers.metadata import EpochsRise, FencedNeverInSync, ValidIs
 from tidelog.sim.checkers.replicas import (
     CommittedNeverTruncated,
     EpochCacheMatchesBatches,
+    LateReplicasWait,
     LogMatching,
     MaximalIsrSuperset,
     OffsetsInOrder,
@@ -164,6 +165,34 @@ def test_committed_never_truncated():
     log.log_end_offset = 4
     with rejects("CommittedNeverTruncated"):
         checker.sweep(found)
+
+
+def a_follower_of_the_metadata(*partitions: Replica, is_behind: bool = False) -> Any:
+    """Host 1 with these replicas, and the metadata that it has published."""
+    host = a_host(1, *partitions)
+    host.node.broker.image = an_image()
+    host.node.broker.replicas.is_behind = is_behind
+    host.node.broker.replicas.damaged = ()
+    return host
+
+
+def test_late_replicas_wait():
+    """One that follows other metadata than the published is in the queue."""
+    fine, late = a_replica(a_log(A)), a_replica(a_log(A), leader_epoch=0)
+    gone = a_replica(a_log(A), topic_id=TopicId(bytes(16)))
+    LateReplicasWait().sweep(evidence(a_follower_of_the_metadata(fine)))
+    LateReplicasWait().at_end(evidence(a_follower_of_the_metadata(fine)))
+    for wrong in (late, gone):
+        LateReplicasWait().sweep(evidence(a_follower_of_the_metadata(wrong, is_behind=True)))
+        with rejects("LateReplicasWait"):
+            LateReplicasWait().sweep(evidence(a_follower_of_the_metadata(wrong)))
+
+
+def test_at_the_end_no_replica_waits_and_none_is_missing():
+    fine = a_replica(a_log(A))
+    for wrong in (a_follower_of_the_metadata(fine, is_behind=True), a_follower_of_the_metadata()):
+        with rejects("LateReplicasWait"):
+            LateReplicasWait().at_end(evidence(wrong))
 
 
 def test_maximal_isr_superset():

@@ -66,7 +66,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "replication/durability.py": "tests/unit/replication/test_replicas.py",
     "replication/fetch_answers.py": "tests/unit/replication/test_fetch_path.py",
     "replication/fetch_state.py": "tests/unit/replication/test_fetcher.py",
-    "replication/isr_checks.py": "tests/unit/replication/test_fetch_path.py",
     "replication/leader_bounds.py": "tests/unit/replication/test_fetcher.py",
     "replication/messages.py": "tests/unit/replication/test_delete_path.py",
     "replication/remote_replica.py": "tests/unit/replication/test_fetch_path.py",

@@ -18,7 +18,6 @@ from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
-from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition
 from tidelog.replication import messages as replication_messages
 
@@ -34,16 +33,11 @@ class BrokerSide:
     fail: Callable[[str], None]
     # Why the node must stop: its log directory failed. None while it works.
     _failure: str | None = field(default=None, init=False)
-    # Whether logs that the metadata does not place here were removed; once, when unfenced.
-    _strays_removed: bool = field(default=False, init=False)
-
-    def on_image(self, image: MetadataImage) -> None:
-        """The replicas have applied this metadata."""
-        self.lifecycle.metadata_offset = image.offset
 
     def flow(self, now: Instant) -> bool:
         """One round: the replicas' outputs, then due calls; returns whether anything moved."""
         self.broker.replicas.wake(now)
+        self.lifecycle.metadata_offset = self.broker.replicas.applied_offset
         moved = self._flow_replicas(now)
         self._make_calls(now)
         if self._failure is not None:
@@ -101,9 +95,8 @@ class BrokerSide:
         if token is self.lifecycle:
             self.lifecycle.on_response(response, now)
             broker.replicas.broker_epoch = self.lifecycle.broker_epoch
-            if self.lifecycle.unfenced and not self._strays_removed:
-                self._strays_removed = True
-                broker.replicas.remove_strays()
+            if self.lifecycle.unfenced:
+                broker.replicas.remove_strays(now)
         elif token is broker.producer_ids:
             broker.producer_ids.on_response(response, now)
             for reply_to, producer_id in broker.producer_ids.take_granted():

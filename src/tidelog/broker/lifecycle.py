@@ -88,7 +88,7 @@ class BrokerLifecycle:
         self.state = BrokerState.REGISTERING
         # The epoch of this registration; -1 before the first.
         self.broker_epoch = NO_EPOCH
-        # The last metadata offset applied here; set by the node.
+        # The newest metadata by which all replicas here lead and follow; set by the node.
         self.metadata_offset = -1
         # Whether damaged logs are still being reported; set by the node. Unfenced, this broker
         # could be elected.

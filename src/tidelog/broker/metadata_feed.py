@@ -77,13 +77,18 @@ class MetadataFeed:
 
 
 class _LogConfigs:
-    """Topic name to the configuration its logs obey, in one image."""
+    """Topic name to the configuration its logs obey, in one image; resolved once for each topic."""
 
     def __init__(self, config: NodeConfig, image: MetadataImage) -> None:
         self._image = image
         # The broker's level: static, then cluster-wide dynamic, then this broker's dynamic.
         defaults = apply_broker_overrides(config.log, image.broker_configs(None))
         self._defaults = apply_broker_overrides(defaults, image.broker_configs(config.node_id))
+        self._resolved: dict[str, LogConfig] = {}
 
     def __call__(self, topic: str) -> LogConfig:
-        return resolve_topic_config(self._image.topic_configs(topic), self._defaults)
+        config = self._resolved.get(topic)
+        if config is None:
+            config = resolve_topic_config(self._image.topic_configs(topic), self._defaults)
+            self._resolved[topic] = config
+        return config

@@ -113,6 +113,7 @@ class Node:
         self._stopping = Stopping(
             effects=parts.effects,
             directory=self._directory,
+            replicas=self._replicas,
             quorum=self._quorum,
             quorum_link=quorum_link,
             lifecycle=parts.lifecycle,
@@ -170,7 +171,7 @@ class Node:
             snapshots=self._snapshots,
             controller_side=controller_side,
             lifecycle=parts.lifecycle,
-            followers=[each for each in (self._replica_link, broker_side) if each is not None],
+            followers=[self._replica_link],
         )
         yield self._quorum_follower
         if controller_side is not None:

@@ -1,6 +1,7 @@
 """The end of a node: a clean stop, or an end at once because its storage failed.
 
-A clean stop takes three steps. The broker leaves by its own rules (`lifecycle.py`). A quorum leader
+A clean stop takes three steps. The broker leaves by its own rules (`lifecycle.py`), and logs that
+wait to be deleted are taken away: the next start would keep them as strays. A quorum leader
 resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Then the directory is
 closed: the marker of the clean shutdown is its last disk effect, and until that is durable no other
 input counts.
@@ -24,6 +25,7 @@ from tidelog.kraft.quorum import Quorum
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import DirectoryClosed, LogDirectory
 from tidelog.model import NO_EPOCH
+from tidelog.replication.replicas import Replicas
 
 RESIGNATION_LIMIT_MS: Final = 1000
 """How long a quorum leader that stops waits for a voter to follow it."""
@@ -35,6 +37,7 @@ class Stopping:
 
     effects: EffectQueue
     directory: LogDirectory
+    replicas: Replicas
     quorum: Quorum
     quorum_link: QuorumLink
     # None on a node that is only a controller.
@@ -63,6 +66,8 @@ class Stopping:
     @property
     def _is_due(self) -> bool:
         """Whether the broker is gone. It may also go by itself; a controller has no such step."""
+        if self.replicas.has_deletions:
+            return False
         if self.lifecycle is not None:
             return self.lifecycle.state is BrokerState.GONE
         return self._is_requested

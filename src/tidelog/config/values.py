@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog import limits
 from tidelog.model import Endpoint
 
 LONG_MAX: Final = 2**63 - 1
@@ -112,6 +113,8 @@ class ReplicationConfig:
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1
     replica_selector_class: str = ""
+    metadata_work_per_turn: int = limits.REPLICA_WORK_PER_TURN
+    """No property; the simulator makes it small, so that everything happens in slices."""
 
 
 @dataclass(frozen=True, slots=True)

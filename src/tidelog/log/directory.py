@@ -221,9 +221,10 @@ class LogDirectory:
         """Those checkpoints are durable, with what was before them."""
         self._renamed.on_renames_forgotten(subject)
 
-    def clear_renamed(self) -> int:
-        """Deletes what no checkpoint names any more, or makes strays of it; returns how many."""
-        return self._renamed.clear()
+    def clear_renamed(self, most: int) -> int:
+        """Deletes what no checkpoint names any more, or makes strays of it, up to so many; returns
+        how many."""
+        return self._renamed.clear(most)
 
     # Damage ----------------------------------------------------------------------------------
 

@@ -72,10 +72,11 @@ class RenamedDirectories:
         """Those checkpoints are durable, with what was before them."""
         self._forgotten_end = max(self._forgotten_end, subject.upto)
 
-    def clear(self) -> int:
-        """Deletes what no checkpoint names any more, or makes strays of it; returns how many."""
+    def clear(self, most: int) -> int:
+        """Deletes what no checkpoint names any more, or makes strays of it, up to so many; returns
+        how many."""
         count = 0
-        while self._first_renamed < self._forgotten_end:
+        while count < most and self._first_renamed < self._forgotten_end:
             name = self._names[0]
             if name.endswith(DELETE_SUFFIX):
                 if self._disk.delete_some(name, MAX_FILES_DELETED) == MAX_FILES_DELETED:

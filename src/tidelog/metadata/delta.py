@@ -27,6 +27,8 @@ from tidelog.metadata.records import MetadataRecord
 from tidelog.metadata.topics_delta import TopicsDelta
 from tidelog.model import TopicId
 
+_NOTHING: Final[dict[int, None]] = {}
+
 
 class MetadataDelta:
     """Collects records on top of `image`; `apply` yields the next image."""
@@ -72,6 +74,13 @@ class MetadataDelta:
         for topic_id, topic in after.topics_by_id.items():
             if before.topics_by_id.get(topic_id) != topic:
                 delta._topics.changed[topic_id] = dict(topic.partitions)
+                known = before.topics_by_id.get(topic_id)
+                held = {} if known is None else known.partitions
+                delta._topics.touched[topic_id] = {
+                    number: None
+                    for number, partition in topic.partitions.items()
+                    if held.get(number) != partition
+                }
         for broker_id in sorted({*before.brokers, *after.brokers}):
             if before.brokers.get(broker_id) != after.brokers.get(broker_id):
                 delta._cluster.changed_brokers[broker_id] = None
@@ -82,6 +91,10 @@ class MetadataDelta:
         if before.features != after.features:
             delta._features = dict(after.features)
         return delta
+
+    def changed_partitions(self, topic_id: TopicId) -> KeysView[int]:
+        """The partitions of one of `changed_topic_ids` that were created or changed, ordered."""
+        return self._topics.touched.get(topic_id, _NOTHING).keys()
 
     # In and out ----------------------------------------------------------------------------
 

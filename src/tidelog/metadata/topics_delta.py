@@ -60,6 +60,8 @@ class TopicsDelta:
         # Topic ids with a created or changed partition (or just created) to their partitions,
         # complete, and ours to change.
         self.changed: dict[TopicId, dict[int, PartitionImage]] = {}
+        # Which of these partitions are not as in the image, in the order of their first change.
+        self.touched: dict[TopicId, dict[int, None]] = {}
         # Names of topics that are not in the image, and the other way round.
         self._created: dict[TopicId, str] = {}
         self._created_ids: dict[str, TopicId] = {}
@@ -88,7 +90,7 @@ class TopicsDelta:
 
     def on_partition(self, record: records.PartitionRecord) -> None:
         """A whole partition."""
-        self._partitions_of(record.topic_id)[record.partition_id] = PartitionImage(
+        partition = PartitionImage(
             replicas=record.replicas,
             isr=record.isr,
             leader=record.leader,
@@ -101,18 +103,20 @@ class TopicsDelta:
             recovering=record.leader_recovery_state == records.RECOVERING,
             directories=record.directories,
         )
+        self._put(record.topic_id, record.partition_id, partition)
 
     def on_partition_change(self, record: records.PartitionChangeRecord) -> None:
         """What changed of a partition."""
-        partitions = self._partitions_of(record.topic_id)
-        partition = partitions.get(record.partition_id)
-        assert partition is not None, f"no partition {record.partition_id} for {record}"
-        partitions[record.partition_id] = merge_partition(partition, record)
+        topic_id, number = record.topic_id, record.partition_id
+        partition = self._partitions_of(topic_id).get(number)
+        assert partition is not None, f"no partition {number} for {record}"
+        self._put(topic_id, number, merge_partition(partition, record))
 
     def on_remove_topic(self, record: records.RemoveTopicRecord) -> str:
         """The topic and its partitions are gone; returns its name."""
         topic_id = record.topic_id
         self.changed.pop(topic_id, None)
+        self.touched.pop(topic_id, None)
         name = self._created.pop(topic_id, None)
         if name is None:
             topic = self._image.topics_by_id.get(topic_id)
@@ -141,12 +145,13 @@ class TopicsDelta:
         for number, partition in list(partitions.items()):
             if partition.eligible_leaders or partition.last_known_eligible_leaders:
                 # Kafka counts this as a change of the partition.
-                self._partitions_of(topic_id)[number] = replace(
+                cleared = replace(
                     partition,
                     partition_epoch=partition.partition_epoch + 1,
                     eligible_leaders=(),
                     last_known_eligible_leaders=(),
                 )
+                self._put(topic_id, number, cleared)
 
     def _topic_id(self, name: str) -> TopicId | None:
         """The topic that has this name after what was replayed."""
@@ -155,6 +160,10 @@ class TopicsDelta:
         topic = self._image.topics_by_name.get(name)
         gone = topic is None or any(deleted is topic for deleted in self.deleted)
         return None if topic is None or gone else topic.topic_id
+
+    def _put(self, topic_id: TopicId, number: int, partition: PartitionImage) -> None:
+        self._partitions_of(topic_id)[number] = partition
+        self.touched.setdefault(topic_id, {})[number] = None
 
     def _partitions_of(self, topic_id: TopicId) -> dict[int, PartitionImage]:
         partitions = self.changed.get(topic_id)

@@ -20,11 +20,12 @@ cuts of durable records (`fetchers`) |
 | `log-start-offset-checkpoint` | with the recovery points | deletion of segments (`delete_path`) |
 
 A log that was renamed to be deleted leaves all three, and its files go when they are durable
-without it (`RenamesForgotten`).
+without it (`RenamesForgotten`), a few directories a turn.
 """
 
 from tidelog.env.instant import Instant
 from tidelog.errors import StorageError
+from tidelog.limits import MAX_DIRECTORIES_CLEARED_PER_TURN
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
@@ -36,13 +37,15 @@ from tidelog.replication.shared import Recurring
 class Durability:
     """Asks for flushes, applies their answers, and writes checkpoints at their intervals."""
 
-    __slots__ = ("_env", "_first_flush", "_roles", "high_watermarks", "recovery_points")
+    __slots__ = ("_env", "_first_flush", "_roles", "clear_at", "high_watermarks", "recovery_points")
 
     def __init__(self, roles: Roles) -> None:
         self._env = roles.env
         self._roles = roles
         # Whether this tick made the first records of some log durable.
         self._first_flush = False
+        # When the next directories of deleted logs go; `None` while there are none.
+        self.clear_at: Instant | None = None
         # When the high watermarks are due, and all other checkpoints.
         config = roles.env.config
         self.high_watermarks = Recurring(config.high_watermark_checkpoint_interval_ms)
@@ -91,16 +94,20 @@ class Durability:
         if self.recovery_points.due(now) is not None:
             directory.checkpoint_recovery_points()
             directory.checkpoint_log_start_offsets(self._roles.delete.log_starts_to_save())
-            self._clear_renamed()
+            self.clear_at = now
+        if self.clear_at is not None and now >= self.clear_at:
+            self._clear_renamed(now)
 
-    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+    def on_renames_forgotten(self, subject: RenamesForgotten, now: Instant) -> None:
         """The checkpoints without the renamed logs are durable: deletes their directories."""
         self._env.directory.on_renames_forgotten(subject)
-        self._clear_renamed()
+        self.clear_at = now
 
-    def _clear_renamed(self) -> None:
+    def _clear_renamed(self, now: Instant) -> None:
+        self.clear_at = None
         try:
-            self._env.directory.clear_renamed()
+            if self._env.directory.clear_renamed(MAX_DIRECTORIES_CLEARED_PER_TURN):
+                self.clear_at = Instant(now + 1)
         except StorageError as error:
             # No log reads there any more, so only space is at stake; the next interval tries again.
             self._env.trace.event(ClearingPostponed(reason=str(error)))

@@ -1,8 +1,9 @@
 """What a node does with new metadata, decided before anything is done.
 
-`decide_hosting` compares an image with what is hosted and yields the partitions to drop and those
-to host, drops first: a topic that was deleted and created again has the same name and another id,
-and its old log must be gone before the new one is made.
+`decide_step` compares what the newest image says of one partition with what this node has of it,
+and names the step that is to be taken. The steps are in the order of their urgency: a former leader
+is stopped first, because its clients wait in vain; then leaderships begin, since no client can
+write before; what has only to do with files comes last.
 
 **When metadata counts.** After a start a node reads the metadata log from the beginning and so
 passes through its own past: images in which it led what others lead now. It must not act on those.
@@ -18,23 +19,33 @@ ids that are drawn at random differ in about 64 bits; one character of the file 
 Source: KIP-516 (topic ids), KIP-631, KIP-903.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
-from tidelog.replication.events.roles import DropReason
 from tidelog.replication.partition import Partition
 
 _MOST_FLIPPED_BITS: Final = 8
 
 
-class Drop(NamedTuple):
-    """A hosted partition that is deleted, or not this node's any longer."""
+class Step(IntEnum):
+    """What a partition waits for, the most urgent first."""
 
-    topic_partition: TopicPartition
-    reason: DropReason
+    STOP_LEADING = 0
+    BEGIN_LEADING = 1
+    """Also a new term of the same leader."""
+    CHANGE_ISR = 2
+    """Of a leader that goes on leading."""
+    FOLLOW = 3
+    RECONFIGURE = 4
+    CREATE = 5
+    """There is no log yet, or only one of another topic with this name."""
+    DROP = 6
+    SET_ASIDE = 7
+    """The metadata does not know the log."""
 
 
 class Host(NamedTuple):
@@ -51,28 +62,40 @@ def is_in_force(image: MetadataImage, node_id: int, broker_epoch: int) -> bool:
     return broker is not None and broker_epoch != NO_EPOCH and broker.broker_epoch >= broker_epoch
 
 
-def decide_hosting(
-    topics: Iterable[TopicImage],
-    deleted: Iterable[TopicImage],
-    hosted: Mapping[TopicPartition, Partition],
-    node_id: int,
-) -> Iterator[Drop | Host]:
-    """What to do, in order, when these topics changed and those were deleted."""
-    for topic in deleted:
-        for number in topic.partitions:
-            key = TopicPartition(topic.name, number)
-            partition = hosted.get(key)
-            if partition is not None and partition.topic_id == topic.topic_id:
-                yield Drop(key, DropReason.TOPIC_DELETED)
-    for topic in topics:
-        for number, image in topic.partitions.items():
-            key = TopicPartition(topic.name, number)
-            partition = hosted.get(key)
-            if node_id in image.replicas:
-                if partition is None or partition.image is not image:
-                    yield Host(key, topic.topic_id, image)
-            elif partition is not None and partition.topic_id == topic.topic_id:
-                yield Drop(key, DropReason.ASSIGNED_ELSEWHERE)
+def placed_here(image: MetadataImage, key: TopicPartition, node_id: int) -> Host | None:
+    """The replica that this node is to have of a partition; `None` for none."""
+    topic = image.topics_by_name.get(key.topic)
+    partition = None if topic is None else topic.partitions.get(key.partition)
+    if topic is None or partition is None or node_id not in partition.replicas:
+        return None
+    return Host(key, topic.topic_id, partition)
+
+
+def decide_step(
+    placed: Host | None, hosted: Partition | None, log_topic_id: TopicId | None, node_id: int
+) -> Step | None:
+    """The step from what this node has to what the metadata places here; `None` for none.
+
+    `log_topic_id` is the topic id of the log that is here, zero if it is damaged; `None` where
+    there is no log.
+    """
+    if placed is None:
+        return None if hosted is None else Step.DROP
+    image = placed.image
+    will_lead = image.leader == node_id
+    if hosted is None:
+        if log_topic_id is None or log_topic_id not in (placed.topic_id, ZERO_TOPIC_ID):
+            return Step.CREATE
+        return Step.BEGIN_LEADING if will_lead else Step.FOLLOW
+    if hosted.topic_id != placed.topic_id:
+        return Step.CREATE
+    if hosted.image is image:
+        return None
+    if hosted.leadership is None:
+        return Step.BEGIN_LEADING if will_lead else Step.FOLLOW
+    if not will_lead:
+        return Step.STOP_LEADING
+    return Step.CHANGE_ISR if image.leader_epoch == hosted.leader_epoch else Step.BEGIN_LEADING
 
 
 def changed_topics(delta: MetadataDelta, image: MetadataImage) -> list[TopicImage]:
@@ -82,26 +105,15 @@ def changed_topics(delta: MetadataDelta, image: MetadataImage) -> list[TopicImag
     return sorted((topic for topic in topics if topic is not None), key=lambda topic: topic.name)
 
 
-def all_topics(image: MetadataImage) -> list[TopicImage]:
-    """Every topic, by name."""
-    return [image.topics_by_name[name] for name in sorted(image.topics_by_name)]
+def all_partitions(image: MetadataImage) -> Iterator[TopicPartition]:
+    """Every partition, by the names of the topics."""
+    for name in sorted(image.topics_by_name):
+        yield from keys_of(name, image.topics_by_name[name].partitions)
 
 
-def decide_strays(
-    image: MetadataImage, logs: Mapping[TopicPartition, TopicId], node_id: int
-) -> list[TopicPartition]:
-    """The logs that the metadata does not place on this node, in order. A log that has lost its
-    topic id is judged by its name alone."""
-    found = []
-    for key in sorted(logs):
-        topic = image.topics_by_name.get(key.topic)
-        if topic is None or logs[key] not in (topic.topic_id, ZERO_TOPIC_ID):
-            found.append(key)
-            continue
-        partition = topic.partitions.get(key.partition)
-        if partition is None or node_id not in partition.replicas:
-            found.append(key)
-    return found
+def keys_of(topic: str, numbers: Iterable[int]) -> Iterator[TopicPartition]:
+    """Partitions of one topic."""
+    return (TopicPartition(topic, number) for number in numbers)
 
 
 def is_damaged_id(found: TopicId, name: str, image: MetadataImage) -> bool:

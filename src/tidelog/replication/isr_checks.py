@@ -10,48 +10,82 @@ At half of `replica.lag.time.max.ms` every led partition is checked:
 A check that comes a whole interval late means that this process was paused. Then the fetches of
 all followers wait in the sockets, unread; none of them is judged before the next check.
 
-The checks of different partitions are independent, so that a pass can be cut into slices.
+The checks of different partitions are independent, so that a pass is cut into slices (`sweep`). If
+a slice comes late, the process was paused between two slices, and the rest waits for the next check
+too.
+
+When the metadata has something new about a broker, a shorter pass computes high watermarks again: a
+replica that may no longer join an ISR, or is fenced, is not waited for any more.
 """
 
-from tidelog.env.instant import Instant
+from collections.abc import Sequence
+
+from tidelog.env.instant import Instant, earliest
 from tidelog.replication.events.in_sync import HighWatermarkStalled, IsrCheckSkipped
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.replication.shared import Env, Recurring
+from tidelog.replication.sweep import Sweep
 
 
 class IsrChecks:
     """The recurring check of led partitions."""
 
-    __slots__ = ("_changes", "_env", "schedule")
+    __slots__ = ("_changes", "_env", "_full", "_led", "_short", "schedule")
 
     def __init__(self, env: Env, changes: IsrChanges) -> None:
         self._env = env
         self._changes = changes
         # When the next check is due.
         self.schedule = Recurring(max(1, env.config.replica_lag_time_max_ms // 2))
+        # The check that is under way, and the led partitions that it has found.
+        self._full = Sweep()
+        self._led = 0
+        # The pass that only computes high watermarks again.
+        self._short = Sweep()
+
+    def on_brokers_changed(self, now: Instant) -> None:
+        """The metadata has something new about some broker."""
+        self._short.begin(self._env.hosted.partitions.values(), now)
+
+    def deadline(self) -> Instant | None:
+        """When the next slice of a check is due; the checks themselves are in `schedule`."""
+        return earliest(self._full.next_at, self._short.next_at)
 
     def check_isrs(self, now: Instant) -> None:
-        """Checks all led partitions if it is time to."""
+        """Begins a check of all led partitions if it is time to, and goes on with what is under
+        way."""
         late_ms = self.schedule.due(now)
-        if late_ms is None:
-            return
-        partitions, measures = self._env.hosted.partitions.values(), self._env.measures
+        if late_ms is not None and not self._is_paused(late_ms):
+            self._full.begin(self._env.hosted.partitions.values(), now)
+            self._led = 0
+        elif late_ms is not None:
+            self._short.begin(self._env.hosted.partitions.values(), now)
+        elif self._full.next_at is not None and self._is_paused(now - self._full.taken_at):
+            self._full.abandon()
+        self._env.changed.mark_uncommitted(self._short.take(now))
+        self._check(self._full.take(now), now)
+
+    def _is_paused(self, late_ms: int) -> bool:
+        if late_ms <= self.schedule.interval_ms:
+            return False
+        self._env.trace.event(IsrCheckSkipped(late_ms=late_ms))
+        return True
+
+    def _check(self, partitions: Sequence[Partition], now: Instant) -> None:
+        measures = self._env.measures
         self._env.changed.mark_uncommitted(partitions)
-        if late_ms > self.schedule.interval_ms:
-            self._env.trace.event(IsrCheckSkipped(late_ms=late_ms))
-            return
-        led = 0
         for partition in partitions:
             leadership = partition.leadership
             if leadership is not None:
-                led += 1
+                self._led += 1
                 self._changes.maybe_shrink_isr(partition, leadership, now)
                 self._explain_stall(partition, leadership, now)
                 if measures.enabled:
                     measures.report_lag(partition, leadership, now)
-        measures.set_leader_count(led)
+        if partitions and self._full.next_at is None:
+            measures.set_leader_count(self._led)
 
     def _explain_stall(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
         if leadership.stall_reported:

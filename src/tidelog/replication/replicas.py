@@ -17,7 +17,8 @@ and their waiting |
 | `quarantine` | damaged logs: out of service, reported, repaired |
 | `throttle` | how fast replicas that catch up may be fed |
 | `read_replica` | which replica a consumer is sent to |
-| `metadata_changes`, `hosting`, `roles` | which partitions to host, and what that takes |
+| `metadata_changes`, `step_queue`, `hosting`, `roles` | which partitions to host, and what that \
+takes |
 | `durability` | flushes and checkpoints |
 | `shared` | what the parts share |
 
@@ -27,7 +28,8 @@ acks=1, an answer of the controller commits an ISR. For the rest they note which
 parked fetches; asks for flushes; sends ISR proposals and reports of damage; sends the next fetches.
 So a hundred appends of one tick move the high watermark once and wake a parked fetch once.
 
-Invariants: `ActsOnPresentMetadata` (`hosting`), `FollowsItsLeader` (`fetchers`), and those of the
+Invariants: `ActsOnPresentMetadata` (`hosting`), `LateReplicasWait`, `ConfigBeforeIsr` and
+`PublishedRolesServe` (`metadata_changes`), `FollowsItsLeader` (`fetchers`), and those of the
 parts. `docs/protocol/replication.md` explains them, but for `DamagedNotServed` (`quarantine`).
 """
 
@@ -38,7 +40,6 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_LOGS_CREATED_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
@@ -64,6 +65,7 @@ from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env, Recurring
+from tidelog.replication.sweep import Sweep
 from tidelog.replication.throttle import Throttles
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
@@ -102,7 +104,9 @@ class Replicas:
         )
         self._metadata = MetadataChanges(self._roles)
         self._durability = Durability(self._roles)
+        # When idle producers are forgotten, and the pass that does it.
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
+        self._expiry = Sweep()
         # All of it begins when the metadata is in force.
         self._recurring = (
             self._isr_checks.schedule,
@@ -149,27 +153,47 @@ class Replicas:
         log_configs: messages.LogConfigs,
         now: Instant,
     ) -> None:
-        """Follows the metadata: creates, opens and deletes logs, changes roles and configs.
+        """Follows the metadata: creates, opens and deletes logs, changes roles and configs, now or
+        in the turns that follow (`applied_offset`).
 
         To be called after each group of committed metadata batches, in order. Nothing is done
         before the image contains this node's registration under `broker_epoch`; then everything
-        is caught up at once.
+        is caught up.
         """
         self._stir()
         self._metadata.apply(delta, image, log_configs, now)
-        if self._metadata.in_force:
-            self._start_recurring(now)
+        if not self._metadata.in_force:
+            return
+        self._start_recurring(now)
+        if delta.changed_brokers:
+            self._isr_checks.on_brokers_changed(now)
 
     def _start_recurring(self, now: Instant) -> None:
         for recurring in self._recurring:
             recurring.start(now)
 
-    def remove_strays(self) -> list[TopicPartition]:
-        """Sets logs aside that the metadata does not place on this node; returns them. They are
-        kept: metadata that was lost or is another cluster's must not cost records. To be called
-        once after a start, when the metadata has caught up. Does nothing before it is in force."""
+    @property
+    def applied_offset(self) -> int:
+        """The newest metadata according to which all replicas here lead and follow."""
+        return self._metadata.applied_offset
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a replica does not follow the newest metadata yet, and waits for its turn."""
+        return self._env.hosted.is_behind
+
+    @property
+    def has_deletions(self) -> bool:
+        """Whether a log still has to be taken away, as the metadata demands."""
+        return self._metadata.has_deletions
+
+    def remove_strays(self, now: Instant) -> None:
+        """Sets logs aside that the metadata does not place on this node, from now on, in the turns
+        that follow. They are kept: metadata that was lost or is another cluster's must not cost
+        records. To be called after a start, when the metadata has caught up. Does nothing before
+        it is in force."""
         self._stir()
-        return self._metadata.remove_strays()
+        self._metadata.set_aside_strays(now)
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -308,7 +332,7 @@ class Replicas:
             case LogStartsSaved():
                 self._delete.on_log_starts_saved(subject)
             case RenamesForgotten():
-                self._durability.on_renames_forgotten(subject)
+                self._durability.on_renames_forgotten(subject, now)
         self._take_failed(now)
 
     # Time -------------------------------------------------------------------------------------
@@ -347,14 +371,13 @@ class Replicas:
                 return
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
-        elif self._metadata.create_at is not None:
-            self._env.trace.steps.begin("new logs", MAX_LOGS_CREATED_PER_TURN)
-            self._metadata.create_logs(now)
+        elif self._metadata.has_work:
+            self._env.trace.steps.begin("replicas follow metadata")
+            self._metadata.work(now)
         self._env.trace.steps.begin("replicas' timers")
         self._isr_checks.check_isrs(now)
         self._durability.write_due(now)
-        if self._expiry_checks.due(now) is not None:
-            self._expire_producers(now + self.wall_offset_ms)
+        self._expire_producers(now)
         self.end_tick(now)
         for parked in self._env.deadlines.take_due(now):
             if isinstance(parked, DelayedFetch):
@@ -366,9 +389,12 @@ class Replicas:
         self._is_stirred = bool(self._env.changed) or self._fetch.has_released
         self._deadline.forget()
 
-    def _expire_producers(self, wall_ms: int) -> None:
-        for partition in self._env.hosted.partitions.values():
+    def _expire_producers(self, now: Instant) -> None:
+        if self._expiry_checks.due(now) is not None:
+            self._expiry.begin(self._env.hosted.partitions.values(), now)
+        for partition in self._expiry.take(now):
             log = partition.log
+            wall_ms = now + self.wall_offset_ms
             log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
     def deadline(self) -> Instant | None:
@@ -382,7 +408,10 @@ class Replicas:
             self._isr_updates.deadline(),
             self._quarantine.deadline(),
             self._fetchers.deadline(),
-            self._metadata.create_at,
+            self._metadata.deadline(),
+            self._isr_checks.deadline(),
+            self._durability.clear_at,
+            self._expiry.next_at,
         )
 
     def take_outputs(self) -> list[messages.Output]:
@@ -398,7 +427,7 @@ class Replicas:
 
     def check(self) -> None:
         """Asserts every invariant of the package."""
-        assert self._metadata.in_force or not self._env.hosted.partitions, "ActsOnPresentMetadata"
+        self._metadata.check()
         self._deadline.check()
         for key, partition in self._env.hosted.partitions.items():
             assert key == partition.topic_partition, f"{key} holds {partition}"

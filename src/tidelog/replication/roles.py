@@ -79,6 +79,7 @@ class Roles:
                 partition = None
             if partition is None:
                 partition = hosted.partitions[key] = Partition(self._open(decision), self.env)
+            self._reconfigure(partition)
         except StorageError as error:
             self._report(key, error)
             return
@@ -90,6 +91,14 @@ class Roles:
             self._change_role(partition, decision, now)
         except (StorageError, LogDamaged) as error:
             self.on_failure(partition, error, now)
+
+    def _reconfigure(self, partition: Partition) -> None:
+        """Takes the newest configuration over, before the ISR that was decided on it
+        (`ConfigBeforeIsr`, see `metadata_changes`)."""
+        config = self.env.hosted.log_configs(partition.topic_partition.topic)
+        if config != partition.log.config:
+            partition.log.reconfigure(config)
+            self.env.changed.mark(partition)
 
     def _open(self, decision: Host) -> Log:
         key, topic_id, _ = decision

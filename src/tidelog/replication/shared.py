@@ -24,7 +24,7 @@ from tidelog.replication.throttle import Throttles
 class Hosted:
     """The replicas that this node hosts, and the errors for those that it does not."""
 
-    __slots__ = ("by_key", "damaged", "image", "log_configs", "partitions")
+    __slots__ = ("by_key", "damaged", "image", "is_behind", "log_configs", "partitions")
 
     def __init__(self) -> None:
         # By topic and partition number.
@@ -36,16 +36,27 @@ class Hosted:
         # The newest metadata, for partitions that other nodes host; and what it makes of configs.
         self.image: MetadataImage = EMPTY_IMAGE
         self.log_configs: LogConfigs = lambda topic: LogConfig()
+        # Whether a replica may not follow that metadata yet; it waits for its turn then.
+        self.is_behind = False
 
     def find(
         self, topic: str, partition: int, topic_id: TopicId, current_leader_epoch: int
     ) -> Partition | ErrorCode:
         """The replica a request asks for, or what stands against serving it."""
         hosted = self.by_key.get((topic, partition))
-        if hosted is None:
+        if hosted is None or (self.is_behind and not self._has_published_role(hosted)):
             return self.error_of_missing(topic, partition)
         code = hosted.error_of_request(topic_id, current_leader_epoch)
         return hosted if code is ErrorCode.NONE else code
+
+    def _has_published_role(self, partition: Partition) -> bool:
+        """Whether the newest metadata has the replica's topic, and the leader epoch that it is in
+        (`PublishedRolesServe`)."""
+        key = partition.topic_partition
+        topic = self.image.topics_by_name.get(key.topic)
+        if topic is None or topic.topic_id != partition.topic_id:
+            return False
+        return topic.partitions[key.partition].leader_epoch == partition.leader_epoch
 
     def error_of_missing(self, topic: str, partition: int) -> ErrorCode:
         """What to answer for a partition that is not here."""

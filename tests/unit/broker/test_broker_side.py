@@ -78,6 +78,16 @@ def ask_for_metadata(node: OneNode) -> Wire:
     return wire
 
 
+def lag_behind(side: BrokerSide) -> None:
+    """The replicas do not follow the metadata of this broker's registration yet."""
+    side.broker.replicas._metadata.applied_offset = side.lifecycle.broker_epoch - 1
+
+
+def catch_up(side: BrokerSide) -> None:
+    """Now they do."""
+    side.broker.replicas._metadata.applied_offset = side.broker.image.offset
+
+
 def described_by(key: ApiKey, version: int) -> Any:
     """A question of an administrator about the topic `t`."""
     request_type = codec.request_class(key, version)
@@ -103,14 +113,14 @@ def test_administrators_wait_as_well(key: ApiKey, version: int) -> None:
     node = OneNode()
     node.client().create_topic("t")
     side = side_of(node)
-    side.lifecycle.metadata_offset = side.lifecycle.broker_epoch - 1
+    lag_behind(side)
     known, node.broker.image = node.broker.image, EMPTY_IMAGE
     wire = node.client()
     wire.send(codec.encode_request(described_by(key, version), 1, "test"))
     node.advance(10 * HOLD_MS)
     assert wire.frames() == []
     node.broker.image = known
-    side.on_image(known)
+    catch_up(side)
     node.settle()
     (frame,) = wire.frames()
     _, answer = codec.decode_response(key, version, frame)
@@ -123,11 +133,11 @@ def test_metadata_waits_until_the_broker_has_caught_up_with_its_registration() -
     node = OneNode()
     node.client().create_topic("t")
     side = side_of(node)
-    side.lifecycle.metadata_offset = side.lifecycle.broker_epoch - 1
+    lag_behind(side)
     wire = ask_for_metadata(node)
     node.advance(10 * HOLD_MS)
     assert wire.frames() == []
-    side.on_image(node.broker.image)
+    catch_up(side)
     node.settle()
     (frame,) = wire.frames()
     _, answer = codec.decode_response(ApiKey.METADATA, 1, frame)

@@ -78,6 +78,7 @@ def test_a_large_image_is_written_in_many_ticks() -> None:
     """Goal: ten thousand partitions hold nothing up. Method: ticks between begin and flush."""
     node = OneNode(**{INTERVAL: "2000"})
     node.client().create_topic("large", 950)
+    node.advance(100)
     flushes, ticks = 0, 0
     node.now = type(node.now)(node.now + 3_000)
     while flushes == 0:

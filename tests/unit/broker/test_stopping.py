@@ -8,6 +8,10 @@ from tests.unit.broker.one_node import OneNode
 from tidelog.env.effects import Flush, FlushFailed, Replace, StopRequested
 from tidelog.env.instant import Instant
 from tidelog.log.checkpoint import CLEAN_SHUTDOWN_FILE
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
+from tidelog.wire.values import millis
 
 
 def test_a_stop_is_controlled_and_exits_with_zero():
@@ -20,6 +24,23 @@ def test_a_stop_is_controlled_and_exits_with_zero():
     assert node.node.deadline() is None
     lines = node.trace.take_lines()
     assert any("on_closed: stopped" in line for line in lines)
+
+
+def test_a_stop_waits_for_the_logs_that_are_to_be_deleted():
+    """The next start would take them for strays, and keep them."""
+    node = OneNode()
+    node.client().create_topic("t", 40)
+    node.advance(100)
+    codec_request = codec.request_class(ApiKey.DELETE_TOPICS, 1)
+    request = make(codec_request, topic_names=("t",), timeout=millis(1000))
+    node.client().send(codec.encode_request(request, 1, "test"))
+    replicas = node.node.broker.replicas
+    assert replicas.has_deletions and len(replicas.partitions) > 0
+    node.receive(StopRequested())
+    node.run_until_exit()
+    assert [exit_.code for exit_ in node.exits] == [0]
+    names = [name for name in node.disk.list_dir() if name.startswith("t-")]
+    assert all(name.endswith("-delete") for name in names)
 
 
 def test_nothing_is_done_after_the_end():

@@ -28,9 +28,9 @@ def test_deletion_renames_first() -> None:
     bench.reopen_after_kill()
     assert bench.log.log_end_offset == 1
     bench.directory.forget_renamed()
-    assert bench.directory.clear_renamed() == 0
+    assert bench.directory.clear_renamed(10) == 0
     bench.settle()
-    assert bench.directory.clear_renamed() == 1
+    assert bench.directory.clear_renamed(10) == 1
     assert not bench.disk.exists(renamed[0])
 
 
@@ -40,7 +40,7 @@ def test_a_renamed_directory_outlives_the_checkpoints_that_speak_of_it_on_the_de
     bench.append(count=2)
     bench.directory.forget_renamed()
     bench.directory.checkpoint_recovery_points()
-    assert bench.directory.clear_renamed() == 0
+    assert bench.directory.clear_renamed(10) == 0
     log = bench.reopen_after_kill()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 2)
 
@@ -66,10 +66,10 @@ def test_deleting_the_same_name_twice() -> None:
     bench.effects.take()
     bench.reopen()
     bench.directory.schedule_delete(PARTITION)
-    assert bench.directory.clear_renamed() == 0
+    assert bench.directory.clear_renamed(10) == 0
     bench.directory.forget_renamed()
     bench.settle()
-    assert bench.directory.clear_renamed() == 3
+    assert [bench.directory.clear_renamed(2) for _ in range(3)] == [2, 1, 0]
 
 
 def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
@@ -81,7 +81,7 @@ def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
         bench.directory.set_aside(PARTITION)
         bench.directory.forget_renamed()
         bench.settle()
-        assert bench.directory.clear_renamed() == 1
+        assert bench.directory.clear_renamed(10) == 1
         strays = [name for name in bench.disk.list_dir() if name.endswith("-stray")]
         assert len(strays) == count
         assert all(bench.disk.exists(f"{name}/{0:020}.log") for name in strays)

@@ -1,6 +1,7 @@
 """Fetches in sessions: each reads what has changed, and misses none of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -27,7 +28,7 @@ TOPIC_SIZE = 250
 
 def make_cluster(partitions: int = 3) -> Cluster:
     """Broker 1 leads; broker 2 does not fetch by itself."""
-    cluster = Cluster((1, 2))
+    cluster = Cluster((1, 2), config=replace(CONFIG, metadata_work_per_turn=1 << 30))
     cluster.held.add((2, 1))
     for first in range(0, partitions, TOPIC_SIZE):
         size = min(TOPIC_SIZE, partitions - first)

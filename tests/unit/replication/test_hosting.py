@@ -1,5 +1,7 @@
 """What to host, what to drop, and from which image on."""
 
+from typing import Any
+
 import pytest
 
 from tidelog.metadata.delta import MetadataDelta
@@ -7,14 +9,14 @@ from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
 from tidelog.metadata.records import TopicRecord
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.hosting import (
-    Drop,
     Host,
-    all_topics,
+    Step,
+    all_partitions,
     changed_topics,
-    decide_hosting,
-    decide_strays,
+    decide_step,
     is_damaged_id,
     is_in_force,
+    placed_here,
 )
 from tidelog.sim.replicas.cluster import Cluster
 from tidelog.sim.replicas.feed import MetadataFeed, topic_id_of
@@ -34,37 +36,84 @@ def test_metadata_counts_from_the_present_registration_on() -> None:
     assert not is_in_force(feed.image, 2, first)
 
 
-def test_only_own_and_changed_partitions_are_hosted() -> None:
-    """An unchanged one is not looked at again."""
-    cluster = Cluster((1, 2))
-    cluster.feed.create_topic("orders", (1,))
-    cluster.feed.create_topic("others", (2,))
-    cluster.run(0)
-    hosted = cluster.brokers[1].replicas._env.hosted
-    topics = all_topics(hosted.image)
-    (host,) = decide_hosting(topics, (), {}, 1)
-    assert isinstance(host, Host) and host.topic_partition == KEY
-    assert list(decide_hosting(topics, (), hosted.partitions, 1)) == []
-    cluster.feed.change("orders", isr=(1,))
-    topics = all_topics(cluster.feed.image)
-    assert len(list(decide_hosting(topics, (), hosted.partitions, 1))) == 1
+def test_a_partition_is_placed_by_its_name_in_the_newest_image() -> None:
+    """Of another broker's partitions, and of what is gone, there is no replica here."""
+    feed = MetadataFeed()
+    topic_id = feed.create_topic("orders", (1,))
+    assert placed_here(feed.image, KEY, 1) == Host(KEY, topic_id, feed.partition("orders"))
+    assert placed_here(feed.image, KEY, 2) is None
+    assert placed_here(feed.image, TopicPartition("orders", 1), 1) is None
+    assert placed_here(feed.image, TopicPartition("gone", 0), 1) is None
 
 
-def test_deleted_and_moved_partitions_are_dropped_first() -> None:
-    """A topic that was made again is another topic."""
-    cluster = Cluster((1, 2))
-    cluster.feed.create_topic("moves", (1,))
-    cluster.feed.create_topic("orders", (1,))
-    cluster.run(0)
-    hosted = cluster.brokers[1].replicas._env.hosted.partitions
-    old = cluster.feed.image.topics_by_name["orders"]
-    cluster.feed.delete_topic("orders")
-    new_id = cluster.feed.create_topic("orders", (1,))
-    cluster.feed.change("moves", leader=2, isr=(2,), replicas=(2,))
-    decisions = list(decide_hosting(all_topics(cluster.feed.image), [old], hosted, 1))
-    assert decisions[0] == Drop(KEY, "topic deleted")
-    assert decisions[1] == Drop(TopicPartition("moves", 0), "assigned elsewhere")
-    assert isinstance(decisions[2], Host) and decisions[2].topic_id == new_id
+class Replica:
+    """One partition on broker 1 of two, and what the newest metadata makes of it."""
+
+    def __init__(self, leader: int) -> None:
+        self.cluster = Cluster((1, 2))
+        replicas = (leader, 3 - leader)
+        self.topic_id = self.cluster.feed.create_topic("orders", replicas)
+        self.cluster.run(10)
+
+    def step(self, image: MetadataImage | None = None) -> Step | None:
+        """To the newest metadata there is, or to this."""
+        replicas = self.cluster.brokers[1].replicas
+        placed = placed_here(image or self.cluster.feed.image, KEY, 1)
+        return decide_step(placed, replicas.partitions.get(KEY), self.topic_id, 1)
+
+    def step_to_applied(self) -> Step | None:
+        """To what it follows already."""
+        return self.step(self.cluster.brokers[1].replicas._env.hosted.image)
+
+    def after(self, **change: Any) -> Step | None:
+        self.cluster.feed.change("orders", **change)
+        return self.step()
+
+
+def test_the_step_of_a_leader() -> None:
+    """What takes its leadership away is more urgent than what keeps it."""
+    assert Replica(1).step_to_applied() is None
+    assert Replica(1).after(leader=2) is Step.STOP_LEADING
+    assert Replica(1).after(leader=1) is Step.BEGIN_LEADING
+    assert Replica(1).after(isr=(1,)) is Step.CHANGE_ISR
+    assert Replica(1).after(replicas=(2,), isr=(2,), leader=2) is Step.DROP
+
+
+def test_the_step_of_a_follower() -> None:
+    assert Replica(2).step_to_applied() is None
+    assert Replica(2).after(leader=1) is Step.BEGIN_LEADING
+    assert Replica(2).after(leader=-1) is Step.FOLLOW
+    assert Replica(2).after(isr=(2,)) is Step.FOLLOW
+    assert Replica(2).after(replicas=(2,), isr=(2,)) is Step.DROP
+
+
+def test_a_topic_that_was_made_again_is_another_topic() -> None:
+    """Its old log must go before the new one is made."""
+    replica = Replica(1)
+    replica.cluster.feed.delete_topic("orders")
+    assert replica.step() is Step.DROP
+    replica.cluster.feed.create_topic("orders", (1, 2))
+    assert replica.step() is Step.CREATE
+
+
+def test_the_step_of_a_partition_that_is_not_hosted() -> None:
+    """A log that is here takes its role before any new log is made; so does a damaged one."""
+    feed = MetadataFeed()
+    topic_id = feed.create_topic("orders", (1, 2))
+    placed = placed_here(feed.image, KEY, 1)
+    assert decide_step(placed, None, None, 1) is Step.CREATE
+    assert decide_step(placed, None, GONE, 1) is Step.CREATE
+    assert decide_step(placed, None, topic_id, 1) is Step.BEGIN_LEADING
+    assert decide_step(placed, None, ZERO_TOPIC_ID, 1) is Step.BEGIN_LEADING
+    assert decide_step(placed_here(feed.image, KEY, 2), None, topic_id, 2) is Step.FOLLOW
+    assert decide_step(None, None, topic_id, 1) is None
+
+
+def test_all_partitions_come_by_the_names_of_their_topics() -> None:
+    feed = MetadataFeed()
+    feed.create_topic("b", (1,))
+    feed.create_topic("a", (1,), partitions=2)
+    assert list(map(str, all_partitions(feed.image))) == ["a-0", "a-1", "b-0"]
 
 
 def test_changed_topics_come_in_the_order_of_their_names() -> None:
@@ -75,27 +124,6 @@ def test_changed_topics_come_in_the_order_of_their_names() -> None:
         delta.replay(TopicRecord(name=name, topic_id=topic_id_of(number)), number)
     image = delta.apply(20, 1)
     assert [topic.name for topic in changed_topics(delta, image)] == sorted(names)
-
-
-def test_strays() -> None:
-    """Gone, made again, moved; a log without an id is judged by its name."""
-    feed = MetadataFeed()
-    feed.register(1)
-    orders = feed.create_topic("orders", (1,))
-    feed.create_topic("moved", (2,))
-    logs = {
-        TopicPartition("gone", 0): topic_id_of(50),
-        TopicPartition("moved", 0): feed.image.topics_by_name["moved"].topic_id,
-        TopicPartition("orders", 0): orders,
-        TopicPartition("orders", 3): orders,
-    }
-    assert decide_strays(feed.image, logs, 1) == [
-        TopicPartition("gone", 0),
-        TopicPartition("moved", 0),
-        TopicPartition("orders", 3),
-    ]
-    assert decide_strays(feed.image, {KEY: topic_id_of(51)}, 1) == [KEY]
-    assert decide_strays(feed.image, {KEY: ZERO_TOPIC_ID}, 1) == []
 
 
 def an_image() -> MetadataImage:

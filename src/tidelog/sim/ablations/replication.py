@@ -8,14 +8,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.log import Log
 from tidelog.model import EpochEndOffset
-from tidelog.replication import (
-    fetch_answers,
-    fetch_reading,
-    follower,
-    hosting,
-    metadata_changes,
-    offset_queries,
-)
+from tidelog.replication import fetch_answers, fetch_reading, follower, hosting, offset_queries
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions
@@ -24,6 +17,7 @@ from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.isr import Pending
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
+from tidelog.replication.metadata_changes import MetadataChanges
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.purgatory import AckQueue
@@ -286,10 +280,13 @@ SAFEGUARDS: Final = (
     .replaced(LeaderState, "_check_advance", lambda *_: None),
     # Long turns ------------------------------------------------------------------------------
     guard(
-        "s15", "new-logs-in-slices", "a quorum that takes its leader for dead while it makes logs"
-    ).replaced(metadata_changes, "MAX_LOGS_CREATED_PER_TURN", _ENDLESS),
+        "s15", "metadata-in-slices", "a quorum that takes its leader for dead while it makes logs"
+    ).replaced(MetadataChanges, "work_per_turn", _ENDLESS),
     guard("s16", "short-slices", "turns of a second").replaced(
-        metadata_changes, "MAX_LOGS_CREATED_PER_TURN", _ENDLESS
+        MetadataChanges, "work_per_turn", _ENDLESS
+    ),
+    guard("s17", "config-before-isr", "committing without a member that may be elected").replaced(
+        Roles, "_reconfigure", lambda *_: None
     ),
     # By chance -------------------------------------------------------------------------------
     guard_of_cluster(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tidelog.errors import CorruptBatch, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
+from tidelog.model import TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Checker, Evidence, replica_on
 from tidelog.sim.engine.host import Host
@@ -170,6 +171,44 @@ class CommittedNeverTruncated(Checker):
                 )
             live[partition] = max(known, log.high_watermark)
         self._known = live
+
+
+class LateReplicasWait(Checker):
+    """A replica follows what its node has published, or waits for its turn.
+
+    Looked at from outside, and once more at the end: then no node has a replica too many or lacks
+    one, and all of them are of the topics that there are.
+    """
+
+    def sweep(self, evidence: Evidence) -> None:
+        for host in evidence.world.hosts.values():
+            node = host.node
+            if node is None or node.broker.replicas.is_behind:
+                continue
+            for key, partition in node.broker.replicas.partitions.items():
+                placed = node.broker.image.partition(partition.topic_id, key.partition)
+                if placed is None or host.node_id not in placed.replicas:
+                    self.reject(f"{host.name} has {key}, and the metadata has no replica there")
+                if partition.offline is None and partition.leader_epoch != placed.leader_epoch:
+                    self.reject(
+                        f"{host.name} {key} is in leader epoch {partition.leader_epoch} and does "
+                        f"not wait; published is {placed.leader_epoch}"
+                    )
+
+    def at_end(self, evidence: Evidence) -> None:
+        for host in evidence.world.hosts.values():
+            node = host.node
+            if node is None or not host.disk.is_well:
+                continue
+            replicas, image = node.broker.replicas, node.broker.image
+            if replicas.is_behind:
+                self.reject(f"{host.name} still has replicas that wait")
+            here = {*replicas.partitions, *replicas.damaged}
+            for topic in image.topics_by_name.values():
+                for number, partition in topic.partitions.items():
+                    key = TopicPartition(topic.name, number)
+                    if host.node_id in partition.replicas and key not in here:
+                        self.reject(f"{host.name} lacks {key}")
 
 
 class MaximalIsrSuperset(Checker):

@@ -95,6 +95,7 @@ def checkers() -> list[Checker]:
         replicas.TrueHighWatermarkMonotonic(),
         replicas.LogMatching(),
         replicas.CommittedNeverTruncated(),
+        replicas.LateReplicasWait(),
         replicas.MaximalIsrSuperset(),
         replicas.OffsetsInOrder(),
         replicas.OneQuorumLeaderPerEpoch(),

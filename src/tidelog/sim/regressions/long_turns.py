@@ -148,7 +148,7 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
 
     Origin: own experience with 3,000 partitions: turns of seconds
     Case: a topic of a thousand partitions is made, a hundred of them get other leaders, a broker
-    dies.
+    dies, the topic is deleted.
     Must: every turn of every node is short.
     """
     world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
@@ -157,3 +157,4 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
     cluster.create(1000)
     cluster.reverse_replicas(100)
     cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))
+    cluster.delete()

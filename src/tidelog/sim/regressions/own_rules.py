@@ -3,9 +3,13 @@
 Source: KIP-207, KIP-497; KAFKA-13574, 18723.
 """
 
+from dataclasses import replace
+
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import LATEST_TIMESTAMP, ListOffsetsQuery
 from tidelog.sim.regressions.testbed import Scene, Testbed
+from tidelog.sim.replicas.cluster import CONFIG
+from tidelog.sim.replicas.watched import TOPIC
 from tidelog.wire.fetch import FetchedPartition, FetchResponse
 
 
@@ -166,6 +170,27 @@ def s09_metadata_of_a_former_life(testbed: Testbed) -> None:
         code is ErrorCode.NOT_LEADER_OR_FOLLOWER, "ActsOnPresentMetadata", f"b was answered {code}"
     )
     cluster.elect(2)
+
+
+def s17_the_configuration_comes_with_the_isr(testbed: Testbed) -> None:
+    """A leader does not take an ISR over before the configuration that it was decided on.
+
+    Origin: KIP-966
+    Case: a broker follows the metadata a step at a time; `min.insync.replicas` is raised to 2, then
+    the follower leaves the ISR and stays eligible, because the ISR is too small now; the leader
+    gets a record, is alone for a while and dies; the follower is elected.
+    Must: the record was not committed without the follower.
+    """
+    config = replace(CONFIG, metadata_work_per_turn=1)
+    cluster = testbed.topic(1, 2, config=config, first="a")
+    cluster.part(1, 2)
+    cluster.feed.configure(TOPIC, "min.insync.replicas", "2")
+    cluster.set_isr(1, then_ms=50)
+    cluster.send(1, "b", acks=1, then_ms=2 * CONFIG.replica_lag_time_max_ms)
+    cluster.kill(1)
+    cluster.reunite()
+    cluster.elect(2, then_ms=50)
+    cluster.start(1)
 
 
 def s10_elected_from_the_isr(testbed: Testbed) -> None:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 import crc32c
 
+from tidelog import limits
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
 from tidelog.sim.engine.work import FREE, SLOW, SLOW_MAKE_DIR, SLOW_MS, SLOW_SYNC, USUAL
@@ -104,6 +105,8 @@ class Swarm:
     unclean_elections: str = ""
     """Where `unclean.leader.election.enable` is true: on all `topics`, in the `cluster`, or nowhere
     if empty."""
+    metadata_work: int = limits.REPLICA_WORK_PER_TURN
+    """Of a turn, to follow the metadata. Where it is little, replicas are often late."""
 
     @property
     def damages(self) -> bool:
@@ -139,6 +142,7 @@ class Swarm:
         config = replace(
             config,
             log=replace(config.log, segment_bytes=self.segment_bytes),
+            replication=replace(config.replication, metadata_work_per_turn=self.metadata_work),
             quorum=replace(
                 config.quorum,
                 max_record_bytes_between_snapshots=self.snapshot_bytes,
@@ -197,6 +201,7 @@ def draw_plain(seed: int) -> Swarm:
     prng = stream(seed, "swarm")
     metadata = stream(seed, "swarm of the metadata log")
     voters = stream(seed, "swarm of the voters")
+    slices = stream(seed, "swarm of the slices")
     voters_in_log = voters.chance(1, 4)
     group_commit = prng.chance(1, 2)
     kinds = [kind for kind in FaultKind if group_commit or not kind.needs_group_commit]
@@ -237,4 +242,5 @@ def draw_plain(seed: int) -> Swarm:
         voters_in_log=voters_in_log,
         voter_gap_ms=voters.choice((0, 400, 2_000)) if voters_in_log else 0,
         hardware=stream(seed, "swarm of the hardware").choice(MACHINES),
+        metadata_work=slices.choice((1, 10, 300, limits.REPLICA_WORK_PER_TURN)),
     )

@@ -134,6 +134,78 @@ def test_a_log_that_was_half_made_is_made() -> None:
         assert bench.directory.logs[other].topic_id == TOPIC_ID
 
 
+class _FatalDisk(MemoryDisk):
+    """The process ends before the n-th operation that changes anything."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+
+    def begin(self, operation: Operation, path: str) -> None:
+        super().begin(operation, path)
+        if self.left is None or operation in (Operation.LOOK, Operation.READ):
+            return
+        if self.left == 0:
+            self.left = None
+            raise KeyboardInterrupt
+        self.left -= 1
+
+
+def test_a_crash_while_a_log_is_made_loses_nothing() -> None:
+    """Goal: whatever is left of a new log is a log, or nothing, and never damaged; what was flushed
+    is there. Method: kills and power cuts before each operation, from the directory to the first
+    records that are durable, and again while the rest is made at the next start."""
+    other = TopicPartition("orders", 4)
+
+    def life(bench: LogBench) -> None:
+        log = bench.directory.logs.get(other)
+        if log is None:
+            log = bench.directory.create(other, TOPIC_ID, bench.config)
+        elif log.topic_id == ZERO_TOPIC_ID:
+            log.assign_topic_id(TOPIC_ID)
+        log.assign_epoch(log.latest_epoch + 1, log.log_end_offset)
+        log.append_as_leader(batch(2), log.latest_epoch, WALL_MS)
+        log.request_flush()
+        bench.settle()
+        log.append_as_leader(batch(2), log.latest_epoch, WALL_MS)
+
+    def restart(bench: LogBench, prng: Prng | None) -> None:
+        disk = bench.disk
+        assert isinstance(disk, _FatalDisk)
+        log = bench.directory.logs.get(other)
+        durable = 0 if log is None else log.recovery_point
+        bench.effects.take()
+        if prng is not None:
+            disk.crash(prng)
+        bench.reopen_after_kill()
+        assert bench.directory.damaged == {}
+        log = bench.directory.logs.get(other)
+        assert (0 if log is None else log.log_end_offset) >= durable
+        if log is not None:
+            assert log.topic_id == TOPIC_ID or (log.topic_id, durable) == (ZERO_TOPIC_ID, 0)
+            log.check()
+
+    deaths = 0
+    for seed in range(400):
+        prng = Prng(seed)
+        bench = LogBench(disk=_FatalDisk())
+        bench.append()
+        bench.log.request_flush()
+        bench.settle()
+        for _ in range(3):
+            assert isinstance(bench.disk, _FatalDisk)
+            bench.disk.left = prng.below(14)
+            try:
+                life(bench)
+            except KeyboardInterrupt:
+                deaths += 1
+            bench.disk.left = None
+            restart(bench, prng if prng.chance(1, 2) else None)
+        life(bench)
+        assert bench.directory.logs[other].topic_id == TOPIC_ID
+    assert deaths > 300
+
+
 def test_a_clean_stop_loses_nothing_and_recovers_nothing() -> None:
     """Goal: offsets, watermark, epochs, producers and bytes are the same after a restart."""
     bench = LogBench(SMALL)

@@ -9,11 +9,13 @@ A value may have our type where kio has another (an error code, 16 bytes of a UU
 and a nested entity may be a dict of its values. `plain` gives such a dict of a whole entity.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, fields
 from functools import cache, partial
 from typing import Any, get_args, get_origin
 
+from tidelog.wire.primitives import Encoded
+from tidelog.wire.schema import encode_field
 from tidelog.wire.values import CONVERSIONS
 
 Entity = Any
@@ -72,7 +74,10 @@ def _same(value: Any) -> Any:
 
 
 def _of_items(convert: Convert) -> Convert:
-    return lambda items: tuple([convert(each) for each in items])
+    def convert_all(items: Any) -> Any:
+        return items if items.__class__ is Encoded else tuple([convert(each) for each in items])
+
+    return convert_all
 
 
 def _is_array(item: "Field[Any]") -> bool:
@@ -121,3 +126,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return plain(value) if hasattr(value, "__version__") else value
+
+
+def encode_array(entity_type: type, name: str, items: Sequence[Mapping[str, Any]]) -> Encoded:
+    """An array field's items, encoded: to be given in their place to many entities of the class."""
+    convert = _to_kio(entity_type)[name]
+    assert convert is not None, f"{entity_type.__name__}.{name} is not an array"
+    return Encoded(encode_field(entity_type, name, convert(items)))

@@ -137,6 +137,13 @@ def decode_text(value: Any) -> str:
     return str(value, "utf-8")
 
 
+class Encoded(bytes):
+    """The encoding of a whole array, its length included, in place of the items: many entities of
+    one answer may share it (`entities.encode_array`)."""
+
+    __slots__ = ()
+
+
 def array_codec(length_codec: Length, item: Codec, nullable: bool) -> Codec:
     """Values of any kind, one after the other."""
     read_length = length_codec.read
@@ -158,6 +165,8 @@ def array_codec(length_codec: Length, item: Codec, nullable: bool) -> Codec:
         if values is None:
             assert nullable, "null where the schema has none"
             write_length(out, -1)
+        elif values.__class__ is Encoded:
+            out += values
         else:
             write_length(out, len(values))
             for value in values:

@@ -320,3 +320,11 @@ def write_entity(out: bytearray, entity: Any, version: int | None = None) -> Non
     """
     entity_type: Any = type(entity)
     _entity_codec(entity_type, version).write(out, entity)
+
+
+def encode_field(entity_type: Any, name: str, value: Any) -> bytearray:
+    """The encoding that an untagged field has within an entity of this class."""
+    (found,) = (each for each in fields(entity_type) if each.name == name)
+    out = bytearray()
+    _field_codec(found, entity_type.__flexible__, None).write(out, value)
+    return out

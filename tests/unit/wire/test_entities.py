@@ -5,8 +5,8 @@ import pytest
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_UUID, Uuid
 from tidelog.wire import codec
-from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, plain
+from tidelog.wire.api import ApiKey, RequestHeader
+from tidelog.wire.entities import encode_array, make, nested, plain
 from tidelog.wire.values import error_of, to_millis
 
 DISK = Uuid(b"d" * 16)
@@ -52,3 +52,22 @@ def test_what_is_null_stays_null() -> None:
     entity = make(kind, **values, include_topic_authorized_operations=True)
     assert entity.topics is None
     assert plain(entity) == {**values, "include_topic_authorized_operations": True}
+
+
+@pytest.mark.parametrize("version", [3, 4], ids=["before tagged fields", "with them"])
+def test_an_encoded_array_is_the_same_on_the_wire(version: int) -> None:
+    """Method: one answer with the items themselves, and one with their encoding."""
+    answer_type = codec.response_class(ApiKey.DESCRIBE_CONFIGS, version)
+    result_type = nested(answer_type, "results")
+    config = {"name": "retention.ms", "value": None, "read_only": False, "config_source": 5}
+    more = {"is_sensitive": False, "synonyms": (), "config_type": 5, "documentation": "Time."}
+    items = [config | more, config | more | {"name": "segment.bytes", "value": "7"}]
+    result = {"error_code": ErrorCode.NONE, "error_message": None, "resource_type": 2}
+    header = RequestHeader(ApiKey.DESCRIBE_CONFIGS, version, 1, None)
+
+    def encoding(configs: object) -> bytes:
+        results = [result | {"resource_name": name, "configs": configs} for name in ("a", "b")]
+        return codec.encode_response(header, make(answer_type, throttle_time=0, results=results))
+
+    assert encoding(encode_array(result_type, "configs", items)) == encoding(items)
+    assert encoding(encode_array(result_type, "configs", [])) == encoding([])

@@ -1,8 +1,10 @@
 """CreateTopics (19), versions 2-7, decided by the active controller."""
 
+from functools import partial
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import Answer, refused_each, reply
+from tidelog.broker.api.config_rows import ConfigRows, Row
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.broker.api.k32_describe_configs import CONFIG
 from tidelog.broker.api.needs import HasConfig, HasImage
@@ -12,10 +14,11 @@ from tidelog.controller.messages import Refused
 from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import Entity, nested
 from tidelog.wire.shapes import Place, Shape, tuples
 
 TIMEOUT_MS: Final = 30_000
+_FIRST_WITH_CONFIGS: Final = 5
 
 
 class Node(HasConfig, HasImage, Protocol):
@@ -43,17 +46,16 @@ def entity_of(
     node: Node, response_type: type, request: Entity, result: messages.CreateTopicsResult
 ) -> Entity:
     """The reply; a topic that was made is shown with its configs."""
-    rows = _RESULT.write(result)["topics"]
-    topics = [
-        row | {"configs": _configs(node, topic)}
-        for row, topic in zip(rows, result.topics, strict=True)
-    ]
+    topics = _RESULT.write(result)["topics"]
+    if response_type.__version__ >= _FIRST_WITH_CONFIGS:  # type: ignore[attr-defined]
+        rows = ConfigRows(nested(response_type, "topics"))
+        for topic, made in zip(topics, result.topics, strict=True):
+            if made.error_code is ErrorCode.NONE:
+                topic["configs"] = rows.of(made.configs, partial(_configs, node, made))
     return reply(response_type, topics=topics)
 
 
-def _configs(node: Node, topic: messages.NewTopicResult) -> list[dict[str, object]]:
-    if topic.error_code is not ErrorCode.NONE:
-        return []
+def _configs(node: Node, topic: messages.NewTopicResult) -> list[Row]:
     levels = BrokerOverrides(
         own=node.image.broker_configs(node.config.node_id), default=node.image.broker_configs(None)
     )

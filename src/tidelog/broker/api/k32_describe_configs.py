@@ -4,9 +4,11 @@ A broker describes itself (by its id) or the cluster-wide dynamic defaults (by t
 another broker's id is INVALID_REQUEST, clients ask that broker. Resource types: 2 topic, 4 broker.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.config_rows import ConfigRows, Row
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.broker.connections import RequestContext
@@ -24,7 +26,8 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field
+from tidelog.wire.entities import Entity, field, nested
+from tidelog.wire.primitives import Encoded
 from tidelog.wire.shapes import Shape
 
 CONFIG: Final = Shape(
@@ -44,27 +47,43 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     if not field(request, "include_documentation", False):
         left_out["documentation"] = None
     results = []
+    rows = ConfigRows(nested(context.response_type, "results"))
     for resource in request.resources:
-        code, message, described = ErrorCode.NONE, "", []
+        code, message = ErrorCode.NONE, ""
+        configs: Encoded | Sequence[Row] = ()
         try:
-            described = _describe(node, resource)
+            configs = _configs(node, resource, left_out, rows)
         except ProtocolError as fault:
             code, message = fault.code, fault.message
-        wanted = resource.configuration_keys
         results.append(
             {
                 "error_code": code,
                 "error_message": message or None,
                 "resource_type": resource.resource_type,
                 "resource_name": resource.resource_name,
-                "configs": [
-                    CONFIG.write(item) | left_out
-                    for item in described
-                    if not wanted or item.name in wanted
-                ],
+                "configs": configs,
             }
         )
     context.answer(reply(context.response_type, results=results))
+
+
+def _configs(
+    node: Node, resource: Entity, left_out: dict[str, object], rows: ConfigRows
+) -> Encoded | Sequence[Row]:
+    image, name, wanted = node.image, resource.resource_name, resource.configuration_keys or ()
+
+    def described() -> list[Row]:
+        return [
+            CONFIG.write(item) | left_out
+            for item in _describe(node, resource)
+            if not wanted or item.name in wanted
+        ]
+
+    if resource.resource_type != TOPIC_RESOURCE:
+        return described()
+    if name not in image.topics_by_name:
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic `{name}` does not exist")
+    return rows.of(image.topic_configs(name), described, *wanted)
 
 
 def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
@@ -73,10 +92,6 @@ def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
         own=image.broker_configs(node.config.node_id), default=image.broker_configs(None)
     )
     if resource.resource_type == TOPIC_RESOURCE:
-        if name not in image.topics_by_name:
-            raise ProtocolError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic `{name}` does not exist"
-            )
         return describe_topic_config(image.topic_configs(name), node.config, overrides)
     if resource.resource_type != BROKER_RESOURCE:
         raise ProtocolError(

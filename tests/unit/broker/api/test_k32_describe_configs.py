@@ -123,3 +123,35 @@ def test_the_clusters_defaults(wire, version):
 def test_resources_without_an_answer(wire, kind, name, code):
     for version in VERSIONS:
         assert ask(wire, version, kind, name) == (code, {})
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_topics_have_each_its_own_configs(wire, version):
+    """Method: topics with and without overrides in one answer, and one that does not exist."""
+    wire.create_topic("c", retention_ms="1234")
+    wire.create_topic("d", retention_ms="5678")
+    names = ["c", "t", "absent", "d", "t", "c"]
+    request_type = codec.request_class(ApiKey.DESCRIBE_CONFIGS, version)
+    resources = tuple(
+        make(
+            nested(request_type, "resources"),
+            resource_type=TOPIC,
+            resource_name=name,
+            configuration_keys=None,
+        )
+        for name in names
+    )
+    response = wire.call(
+        ApiKey.DESCRIBE_CONFIGS,
+        version,
+        resources=resources,
+        include_synonyms=False,
+        include_documentation=False,
+    )
+    found = {}
+    for result in response.results:
+        values = {config.name: config.value for config in result.configs}
+        assert found.setdefault(result.resource_name, values) == values
+    assert [result.resource_name for result in response.results] == names
+    assert found["absent"] == {}
+    assert [found[name]["retention.ms"] for name in "ctd"] == ["1234", "604800000", "5678"]

@@ -1,0 +1,39 @@
+"""The configurations of many topics in one answer.
+
+To describe one topic takes 0.4 ms: thirty properties, each with the levels that it may come from.
+Tools ask for all topics of a cluster at once, and CreateTopics answers with the configuration of
+each new one. But of a thousand topics most have the same overrides, so an answer describes and
+encodes each set of them once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tidelog.wire.entities import encode_array
+from tidelog.wire.primitives import Encoded
+
+Row = Mapping[str, object]
+
+
+class ConfigRows:
+    """The `configs` of the entities of one class in one answer."""
+
+    def __init__(self, entity_type: type) -> None:
+        """`entity_type` has the array `configs`."""
+        self._entity_type = entity_type
+        # By what the rows depend on.
+        self._encoded: dict[tuple[object, ...], Encoded] = {}
+
+    def of(
+        self,
+        overrides: Mapping[str, str],
+        describe: Callable[[], Sequence[Row]],
+        *depends_on: object,
+    ) -> Encoded:
+        """The rows of a topic with these overrides; `describe` makes them where they are new. What
+        else they depend on is the same in the whole answer, or named."""
+        key = (*sorted(overrides.items()), *depends_on)
+        found = self._encoded.get(key)
+        if found is None:
+            found = encode_array(self._entity_type, "configs", describe())
+            self._encoded[key] = found
+        return found

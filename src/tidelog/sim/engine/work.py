@@ -88,6 +88,8 @@ class Hardware:
     """So many times what the table says."""
     slow: Mapping[Operation, int] = field(default_factory=dict)
     """Operations of the disk that take so many microseconds instead."""
+    flush_ms: tuple[int, int] | None = None
+    """How long its flushes take, if that is special."""
 
     def costs(self) -> Costs:
         """What everything costs here."""
@@ -103,7 +105,10 @@ HARDWARE: Final[dict[str, Hardware | None]] = {
     USUAL: Hardware(),
     SLOW: Hardware(factor=5),
     SLOW_MAKE_DIR: Hardware(slow={Operation.MAKE_DIR: SLOW_MS * 1000}),
-    SLOW_SYNC: Hardware(slow={Operation.SYNC: SLOW_MS * 1000, Operation.REPLACE: SLOW_MS * 1000}),
+    SLOW_SYNC: Hardware(
+        slow={Operation.SYNC: SLOW_MS * 1000, Operation.REPLACE: SLOW_MS * 1000},
+        flush_ms=(SLOW_MS, SLOW_MS),
+    ),
 }
 """By name; where work is free, nodes do everything in no time."""
 

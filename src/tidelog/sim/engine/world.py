@@ -244,6 +244,8 @@ class World(Simulation):
         assert hardware is None or self._trace_level <= Level.INFO, "the trace leaves out too much"
         for host in self.hosts.values():
             host.set_hardware(hardware)
+            if hardware is not None and hardware.flush_ms is not None:
+                host.flush_ms = hardware.flush_ms
 
     def wipe(self, node_id: int) -> None:
         """The disk of a dead machine is replaced by an empty one, formatted for the same node."""

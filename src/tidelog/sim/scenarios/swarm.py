@@ -18,7 +18,7 @@ import crc32c
 from tidelog import limits
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
-from tidelog.sim.engine.work import FREE, SLOW, SLOW_MAKE_DIR, SLOW_MS, SLOW_SYNC, USUAL
+from tidelog.sim.engine.work import FREE, HARDWARE, SLOW, SLOW_MAKE_DIR, SLOW_SYNC, USUAL
 from tidelog.sim.scenarios.fault_kinds import DAMAGE, REPORTED, DiskFault, FaultKind
 
 T = TypeVar("T")
@@ -116,7 +116,9 @@ class Swarm:
     @property
     def flush_range_ms(self) -> tuple[int, int]:
         """How long a flush takes, while nothing makes it slower."""
-        return (SLOW_MS, SLOW_MS) if self.hardware == SLOW_SYNC else (0, self.flush_ms)
+        hardware = HARDWARE[self.hardware]
+        slow = None if hardware is None else hardware.flush_ms
+        return slow or (0, self.flush_ms)
 
     @property
     def one_copy_is_enough(self) -> bool:

@@ -65,6 +65,14 @@ MAX_LOGS_CREATED_PER_TURN: Final = 4
 """New logs that a node makes before it looks at its connections again; the others wait. A new log
 costs some milliseconds on a cold disk."""
 
+MAX_PARTITIONS_READ_PER_TURN: Final = 500
+"""Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
+have nothing new, and take it some ten microseconds."""
+
+MAX_PARTITIONS_WITH_RECORDS: Final = 250
+"""Partitions with records in an answer that need not name them all. The follower appends them in
+one turn, at some fifty microseconds each."""
+
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,
 adds more. A partition that is added costs the leader some ten microseconds."""

@@ -38,7 +38,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_LOGS_CREATED_PER_TURN
+from tidelog.limits import MAX_LOGS_CREATED_PER_TURN, MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
@@ -355,6 +355,9 @@ class Replicas:
         self._durability.write_due(now)
         if self._expiry_checks.due(now) is not None:
             self._expire_producers(now + self.wall_offset_ms)
+        if self._fetch.read_on_at is not None:
+            self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
+            self._fetch.read_on()
         self.end_tick(now)
         for parked in self._env.deadlines.take_due(now):
             if isinstance(parked, DelayedFetch):
@@ -383,6 +386,7 @@ class Replicas:
             self._quarantine.deadline(),
             self._fetchers.deadline(),
             self._metadata.create_at,
+            self._fetch.read_on_at,
         )
 
     def take_outputs(self) -> list[messages.Output]:

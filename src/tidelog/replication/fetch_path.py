@@ -182,15 +182,18 @@ class FetchPath:
     def check(self) -> None:
         """Asserts what must hold between two events."""
         changed = self._env.changed
+        interests: dict[Interest, None] = {}
         for partition in self._env.hosted.partitions.values():
             for interest, wanted in partition.readers.items():
                 assert wanted.register is partition.readers, f"DueOrWatched: {partition}"
                 if wanted not in interest.due and not changed.is_unnoticed(partition):
                     _check_settled(partition, interest, wanted)
-                if interest.parked is not None:
-                    parked = interest.parked
-                    assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
-                    interest.check()
+                interests[interest] = None
+        for interest in interests:
+            parked = interest.parked
+            if parked is not None:
+                assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
+                interest.check()
 
 
 def _notice(partition: Partition) -> list[DelayedFetch]:

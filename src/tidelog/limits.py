@@ -80,6 +80,14 @@ MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 
+MAX_PARTITIONS_READ_PER_TURN: Final = 500
+"""Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
+have nothing new, and take it some ten microseconds."""
+
+MAX_PARTITIONS_WITH_RECORDS: Final = 250
+"""Partitions with records in an answer that need not name them all. The follower appends them in
+one turn, at some fifty microseconds each."""
+
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,
 adds more. A partition that is added costs the leader some ten microseconds."""

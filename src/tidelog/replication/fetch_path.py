@@ -9,7 +9,8 @@ changed, and the fetch is read again only when a partition has something for thi
 
 On arrival and later alike, only what is due is read (`interest`). What the tick has changed so far
 is noticed before a fetch is read, and the rest at the end of the tick. A role that changed makes
-its partition due at once, because the replica may be gone by then.
+its partition due at once, because the replica may be gone by then. A fetch of which very much is
+due is read in slices: it is parked until it has been read to the end, whatever is found.
 
 When this node begins to lead a partition it answers the parked fetches of that partition's other
 replicas at once, so that they can ask for the new partition in their next request instead of
@@ -39,7 +40,16 @@ from tidelog.wire.fetch import FetchResponse
 class FetchPath:
     """Fetches on arrival, and those that wait."""
 
-    __slots__ = ("_env", "_hopeful", "_isr_changes", "_parked_followers", "_released", "_selector")
+    __slots__ = (
+        "_env",
+        "_hopeful",
+        "_isr_changes",
+        "_parked_followers",
+        "_released",
+        "_selector",
+        "_unfinished",
+        "read_on_at",
+    )
 
     def __init__(self, env: Env, isr_changes: IsrChanges) -> None:
         self._env = env
@@ -53,30 +63,55 @@ class FetchPath:
         # may find something new.
         self._released: dict[DelayedFetch, None] = {}
         self._hopeful: dict[DelayedFetch, None] = {}
+        # Parked fetches that have not been read to the end, and when that goes on: at once.
+        self._unfinished: dict[DelayedFetch, Reading] = {}
+        self.read_on_at: Instant | None = None
 
     # On arrival -------------------------------------------------------------------------------
 
     def fetch(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers at once or parks the request."""
-        request, interest = parked.request, parked.interest
-        if interest.parked is not None:
+        former = parked.interest.parked
+        if former is not None:
             # A session has one fetch at a time: its sender has given this one up.
-            self.complete(interest.parked, now)
+            self._finish(former, self._unfinished.pop(former, None))
         self._notice_changes()
         reading = Reading(self._env, self._selector, parked, now, on_arrival=True)
+        self._read_on(parked, reading)
+
+    def _read_on(self, parked: DelayedFetch, reading: Reading) -> None:
+        """Reads the next slice. The last one shows whether to answer or to wait."""
+        reading.read_slice()
         for partition, replica_id in reading.expandable:
             self._isr_changes.maybe_expand_isr(partition, replica_id)
-        if request.max_wait_ms <= 0 or reading.at_once or reading.has_enough or not interest.wanted:
-            parked.complete()
-            self._reply(parked, reading)
+        reading.expandable.clear()
+        request, interest = parked.request, parked.interest
+        if not reading.is_finished:
+            self._unfinished[parked] = reading
+            self.read_on_at = reading.now
+        elif (
+            request.max_wait_ms <= 0 or reading.at_once or reading.has_enough or not interest.wanted
+        ):
+            self._finish(parked, reading)
             return
-        interest.parked = parked
-        if request.replica_id >= 0:
-            self._parked_followers.setdefault(request.replica_id, {})[parked] = None
-        self._env.deadlines.add(parked)
+        if interest.parked is None:
+            interest.parked = parked
+            if request.replica_id >= 0:
+                self._parked_followers.setdefault(request.replica_id, {})[parked] = None
+            self._env.deadlines.add(parked)
 
-    def _reply(self, parked: DelayedFetch, reading: Reading) -> None:
-        if reading.throttled_bytes:
+    def read_on(self) -> None:
+        """Reads the next slice of one fetch, if any is not read to the end."""
+        self.read_on_at = None
+        for parked, reading in self._unfinished.items():
+            del self._unfinished[parked]
+            self._read_on(parked, reading)
+            break
+        for reading in self._unfinished.values():
+            self.read_on_at = reading.now
+
+    def _reply(self, parked: DelayedFetch, reading: Reading | None) -> None:
+        if reading is not None and reading.throttled_bytes:
             self._env.throttles.leader.record(reading.throttled_bytes, reading.now)
         answers = parked.answers
         in_order = [answers[wanted] for wanted in parked.interest.in_order(answers)]
@@ -119,38 +154,46 @@ class FetchPath:
             if not parked.done:
                 self.complete(parked, now)
         for parked in hopeful:
-            if parked.done:
-                continue
-            reading = self._read_again(parked, now)
-            if reading.at_once or reading.has_enough:
-                self._finish(parked, reading)
+            if parked in self._unfinished:
+                self._hopeful[parked] = None
+            elif not parked.done:
+                self._read_on(parked, self._reading_again(parked, now))
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
-        """Answers a parked fetch with what there is."""
-        self._finish(parked, self._read_again(parked, now))
+        """Answers a parked fetch with what there is, when that has been read."""
+        unfinished = self._unfinished.get(parked)
+        if unfinished is not None:
+            unfinished.at_once = True
+            return
+        reading = self._reading_again(parked, now)
+        reading.at_once = True
+        self._read_on(parked, reading)
 
-    def _read_again(self, parked: DelayedFetch, now: Instant) -> Reading:
+    def _reading_again(self, parked: DelayedFetch, now: Instant) -> Reading:
         return Reading(self._env, self._selector, parked, now, on_arrival=False)
 
-    def _finish(self, parked: DelayedFetch, reading: Reading) -> None:
+    def _finish(self, parked: DelayedFetch, reading: Reading | None) -> None:
         parked.complete()
         if parked.request.replica_id >= 0:
-            self._parked_followers[parked.request.replica_id].pop(parked)
+            self._parked_followers.get(parked.request.replica_id, {}).pop(parked, None)
         self._env.deadlines.note_answered(parked)
         self._reply(parked, reading)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
         changed = self._env.changed
+        interests: dict[Interest, None] = {}
         for partition in self._env.hosted.partitions.values():
             for interest, wanted in partition.readers.items():
                 assert wanted.register is partition.readers, f"DueOrWatched: {partition}"
                 if wanted not in interest.due and not changed.is_unnoticed(partition):
                     _check_settled(partition, interest, wanted)
-                if interest.parked is not None:
-                    parked = interest.parked
-                    assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
-                    interest.check()
+                interests[interest] = None
+        for interest in interests:
+            parked = interest.parked
+            if parked is not None:
+                assert not parked.done, f"OneReply: {parked.reply_to} is answered and waits"
+                interest.check()
 
 
 def _notice(partition: Partition) -> list[DelayedFetch]:

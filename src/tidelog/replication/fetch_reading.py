@@ -14,6 +14,7 @@ A follower's fetch is also its acknowledgement. For each partition, in this orde
 5. Read.
 A fetch that waits is read again when it completes, but steps 2 to 4 happen once, on arrival. Only
 what is due is read (`interest`); steps 2 to 4 of everything else are in `remote_replica.LastFetch`.
+What is due may be thousands, so it is read in slices, each in a turn of its own.
 
 **Byte budget.** Partitions are served in the order of their places. The first one that has anything
 gives at least one whole batch, whatever the limits are, or a reader could never pass a large batch.
@@ -36,6 +37,7 @@ Source: KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN, MAX_PARTITIONS_WITH_RECORDS
 from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
@@ -49,8 +51,8 @@ from tidelog.wire.fetch import READ_COMMITTED, AbortedTransaction, FetchedPartit
 
 
 class Reading:
-    """One pass over the partitions that are due, made as it is constructed. What it shows of
-    followers is noted only when the request arrives, not when it is read again."""
+    """One pass over the partitions that are due. What it shows of followers is noted only when the
+    request arrives, not when it is read again."""
 
     __slots__ = (
         "_by_follower",
@@ -64,6 +66,8 @@ class Reading:
         "_request",
         "_selector",
         "_stale",
+        "_unread",
+        "_with_records",
         "at_once",
         "expandable",
         "now",
@@ -105,9 +109,13 @@ class Reading:
         # Record bytes found so far, and those of them that count towards the leaders' quota.
         self.records_bytes = 0
         self.throttled_bytes = 0
+        # Partitions with records found so far.
+        self._with_records = 0
         if on_arrival:
             self._interest.begin_fetch(self._terms(), now)
-        self._read_due()
+        # What is still to be read, the next one last.
+        self._unread = self._interest.in_order(self._interest.due)
+        self._unread.reverse()
 
     def _terms(self) -> tuple[object, ...]:
         """What decides, beside the partitions and the replicas, what is found."""
@@ -123,10 +131,31 @@ class Reading:
             (request.rack_id, parked.listener, self._env.brokers.version) if by_rack else None,
         )
 
-    def _read_due(self) -> None:
-        interest, answers = self._interest, self._parked.answers
-        for wanted in interest.in_order(interest.due):
+    @property
+    def is_finished(self) -> bool:
+        """Whether everything has been read."""
+        return not self._unread
+
+    def read_slice(self) -> None:
+        """Reads as much as a turn may."""
+        unread, answers = self._unread, self._parked.answers
+        for _ in range(min(len(unread), MAX_PARTITIONS_READ_PER_TURN)):
+            wanted = unread.pop()
             answers[wanted] = self._read_wanted(wanted)
+            if answers[wanted].records_bytes:
+                self._with_records += 1
+                if self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
+                    self._leave_the_rest()
+                    return
+
+    def _leave_the_rest(self) -> None:
+        """The answer has records enough; what is unread stays due, and comes first next time. Only
+        an incremental fetch may be answered in part."""
+        if self._request.session_epoch > 0:
+            self.at_once = True
+            for wanted in self._unread:
+                self._parked.answers.pop(wanted, None)
+            self._unread.clear()
 
     def _read_wanted(self, wanted: Wanted) -> FetchedPartition:
         hosted = self._env.hosted

@@ -40,6 +40,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
@@ -378,6 +379,9 @@ class Replicas:
         self._isr_checks.check_isrs(now)
         self._durability.write_due(now)
         self._expire_producers(now)
+        if self._fetch.read_on_at is not None:
+            self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
+            self._fetch.read_on()
         self.end_tick(now)
         for parked in self._env.deadlines.take_due(now):
             if isinstance(parked, DelayedFetch):
@@ -412,6 +416,7 @@ class Replicas:
             self._isr_checks.deadline(),
             self._durability.clear_at,
             self._expiry.next_at,
+            self._fetch.read_on_at,
         )
 
     def take_outputs(self) -> list[messages.Output]:

@@ -8,6 +8,7 @@ import pytest
 from tidelog.broker.fetch_sessions import FetchSession, FetchSessions
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.replication import fetch_reading
 from tidelog.replication.fetch_reading import Reading
 from tidelog.replication.interest import Interest
 from tidelog.replication.partition import Partition
@@ -172,6 +173,80 @@ def test_an_unused_session_costs_one_change(cluster: Cluster) -> None:
     cluster.run(0)
     assert readers == {}
     assert [wanted.want.partition for wanted in session.interest.due] == [0]
+
+
+# Much at once -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn reads two partitions."""
+    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_READ_PER_TURN", 2)
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_large_fetch_is_read_in_slices(read: list[int]) -> None:
+    """Each in a turn of its own, that follows at once; the answer has everything."""
+    cluster = make_cluster(7)
+    cluster.produce(1, [b"a"], partition=6)
+    cluster.run(0)
+    replicas = cluster.brokers[1].replicas
+    session = Session(cluster, 7)
+    name = session.send()
+    for slices in range(1, 4):
+        assert (read, replicas.deadline()) == (list(range(2 * slices)), cluster.now)
+        replicas.wake(cluster.now)
+    assert read == list(range(7))
+    answers = session.listed(name)
+    assert answers is not None
+    assert [answer.partition for answer in answers] == read
+    assert answers[6].records_bytes
+
+
+@pytest.mark.usefixtures("slices")
+def test_what_changes_between_two_slices_is_not_lost(read: list[int]) -> None:
+    """A record of a partition that was read already, and the end of a term."""
+    cluster = make_cluster(6)
+    session = Session(cluster, 6)
+    name = session.send()
+    cluster.produce(1, [b"a"], partition=0)
+    answers = session.listed(name)
+    assert answers is not None and answers[0].records_bytes
+    assert read == [0, 1, 2, 3, 4, 5, 0]
+    again = session.send(session.want(0, 1))
+    cluster.feed.change("orders", partition=5, leader=2)
+    answers = session.listed(again)
+    assert answers is not None
+    assert [(each.partition, each.error_code) for each in answers if each.error_code] == [
+        (5, ErrorCode.FENCED_LEADER_EPOCH)
+    ]
+
+
+@pytest.mark.usefixtures("slices")
+def test_a_large_fetch_may_be_given_up(cluster: Cluster) -> None:
+    """What was not read is read by the next one."""
+    session = Session(cluster)
+    first, second = session.send(), session.send(max_wait_ms=0)
+    given_up, answers = session.listed(first), session.listed(second)
+    assert given_up is not None and answers is not None
+    assert [len(given_up), len(answers)] == [2, 1]
+
+
+def test_an_answer_has_no_more_records_than_a_turn_appends(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But in a full one. The others come first the next time, and nothing waits."""
+    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2)
+    for number in range(3):
+        cluster.produce(1, [b"a"], partition=number)
+    session = Session(cluster)
+    found = [session.fetch()] + [session.fetch() for _ in range(3)]
+    assert [[each.partition for each in answers if each.records_bytes] for answers in found] == [
+        [0, 1, 2],
+        [0, 1],
+        [2, 0],
+        [1, 2],
+    ]
 
 
 # What must not be missed --------------------------------------------------------------------

@@ -301,7 +301,7 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
     *_, last = effects.take()
     assert isinstance(last, Replace) and isinstance(last.subject, RenamesForgotten)
     directory.on_renames_forgotten(last.subject)
-    assert directory.clear_renamed() == 1
+    assert directory.clear_renamed(1) == 1
 
 
 @pytest.mark.parametrize("kept", [0, 1])

@@ -128,7 +128,7 @@ def test_logs_are_served_with_fewer_descriptors_than_there_are(tmp_path: Path) -
     *_, last = effects.take()
     assert isinstance(last, Replace) and isinstance(last.subject, RenamesForgotten)
     directory.on_renames_forgotten(last.subject)
-    assert directory.clear_renamed() == 40
+    assert directory.clear_renamed(40) == 40
     assert open_files.descriptor_count == 0
 
 

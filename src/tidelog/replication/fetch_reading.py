@@ -60,6 +60,7 @@ class Reading:
         "_enough_bytes",
         "_env",
         "_interest",
+        "_is_incremental",
         "_left_bytes",
         "_on_arrival",
         "_parked",
@@ -109,6 +110,8 @@ class Reading:
         # Record bytes found so far, and those of them that count towards the leaders' quota.
         self.records_bytes = 0
         self.throttled_bytes = 0
+        # Whether it may be answered in part.
+        self._is_incremental = request.session_epoch > 0
         # Partitions with records found so far.
         self._with_records = 0
         if on_arrival:
@@ -144,18 +147,16 @@ class Reading:
             answers[wanted] = self._read_wanted(wanted)
             if answers[wanted].records_bytes:
                 self._with_records += 1
-                if self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
+                if self._is_incremental and self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
                     self._leave_the_rest()
                     return
 
     def _leave_the_rest(self) -> None:
-        """The answer has records enough; what is unread stays due, and comes first next time. Only
-        an incremental fetch may be answered in part."""
-        if self._request.session_epoch > 0:
-            self.at_once = True
-            for wanted in self._unread:
-                self._parked.answers.pop(wanted, None)
-            self._unread.clear()
+        """The answer has records enough; what is unread stays due, and comes first next time."""
+        self.at_once = True
+        for wanted in self._unread:
+            self._parked.answers.pop(wanted, None)
+        self._unread.clear()
 
     def _read_wanted(self, wanted: Wanted) -> FetchedPartition:
         hosted = self._env.hosted

@@ -29,7 +29,7 @@ Left out: retention by size and time, which would raise the log start in the sam
 Source: KIP-107; Kafka's DelayedDeleteRecords and Partition for the error codes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tidelog.env.instant import Instant
@@ -39,6 +39,7 @@ from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID
 from tidelog.replication.messages import (
     TO_HIGH_WATERMARK,
     DeletedRecords,
+    LogStart,
     LogStartsSaved,
     RecordsToDelete,
     ReplyTo,
@@ -120,14 +121,14 @@ class DeletePath:
 
     # Files ----------------------------------------------------------------------------------
 
-    def log_starts_to_save(self) -> LogStartsSaved | None:
-        """What to delete once the log starts are on the device; `None` for nothing."""
-        starts = tuple(
-            (key, partition.topic_id, partition.log.log_start_offset)
-            for key, partition in self._env.hosted.partitions.items()
+    def log_starts_to_save(self, partitions: Iterable[Partition]) -> list[LogStart]:
+        """What to delete of these once the log starts are on the device. A start only rises, so
+        the checkpoint may be written later."""
+        return [
+            (partition.topic_partition, partition.topic_id, partition.log.log_start_offset)
+            for partition in partitions
             if partition.offline is None and _has_dead_segments(partition.log)
-        )
-        return LogStartsSaved(starts) if starts else None
+        ]
 
     def on_log_starts_saved(self, subject: LogStartsSaved) -> None:
         """They are: deletes the segments below."""

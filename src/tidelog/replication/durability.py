@@ -17,7 +17,7 @@ a later flush that succeeds proves nothing.
 | `replication-offset-checkpoint` | at its interval | nothing |
 | `recovery-point-offset-checkpoint` | at its interval, before a cut, after a first flush | \
 cuts of durable records (`fetchers`) |
-| `log-start-offset-checkpoint` | with the recovery points | deletion of segments (`delete_path`) |
+| `log-start-offset-checkpoint` | after the recovery points | deletion of segments (`delete_path`) |
 
 A log that was renamed to be deleted leaves all three, and its files go when they are durable
 without it (`RenamesForgotten`), a few directories a turn.
@@ -29,21 +29,35 @@ from tidelog.limits import MAX_DIRECTORIES_CLEARED_PER_TURN
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
+from tidelog.replication.messages import LogStart, LogStartsSaved
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Recurring
+from tidelog.replication.sweep import Sweep
 
 
 class Durability:
     """Asks for flushes, applies their answers, and writes checkpoints at their intervals."""
 
-    __slots__ = ("_env", "_first_flush", "_roles", "clear_at", "high_watermarks", "recovery_points")
+    __slots__ = (
+        "_env",
+        "_first_flush",
+        "_roles",
+        "_starts",
+        "clear_at",
+        "dead_segments",
+        "high_watermarks",
+        "recovery_points",
+    )
 
     def __init__(self, roles: Roles) -> None:
         self._env = roles.env
         self._roles = roles
         # Whether this tick made the first records of some log durable.
         self._first_flush = False
+        # The pass that looks for segments below the log starts, and what it has found.
+        self.dead_segments = Sweep()
+        self._starts: list[LogStart] = []
         # When the next directories of deleted logs go; `None` while there are none.
         self.clear_at: Instant | None = None
         # When the high watermarks are due, and all other checkpoints.
@@ -93,10 +107,21 @@ class Durability:
             directory.checkpoint_high_watermarks()
         if self.recovery_points.due(now) is not None:
             directory.checkpoint_recovery_points()
-            directory.checkpoint_log_start_offsets(self._roles.delete.log_starts_to_save())
+            self._starts = []
+            self.dead_segments.begin(self._env.hosted.partitions.values(), now)
             self.clear_at = now
+        if self.dead_segments.next_at is not None:
+            self._save_log_starts(now)
         if self.clear_at is not None and now >= self.clear_at:
             self._clear_renamed(now)
+
+    def _save_log_starts(self, now: Instant) -> None:
+        """Goes on looking for dead segments; after the last replica the log starts are written."""
+        found = self._roles.delete.log_starts_to_save(self.dead_segments.take(now))
+        self._starts += found
+        if self.dead_segments.next_at is None:
+            subject = LogStartsSaved(tuple(self._starts)) if self._starts else None
+            self._env.directory.checkpoint_log_start_offsets(subject)
 
     def on_renames_forgotten(self, subject: RenamesForgotten, now: Instant) -> None:
         """The checkpoints without the renamed logs are durable: deletes their directories."""

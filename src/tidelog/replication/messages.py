@@ -46,10 +46,14 @@ class TruncationsAnnounced(NamedTuple):
     number: int
 
 
+LogStart = tuple[TopicPartition, TopicId, int]
+"""Where a log starts."""
+
+
 class LogStartsSaved(NamedTuple):
     """Subject of a checkpoint of log starts: when it is durable, segments below them may go."""
 
-    starts: tuple[tuple[TopicPartition, TopicId, int], ...]
+    starts: tuple[LogStart, ...]
 
 
 class RecordsToDelete(NamedTuple):

@@ -415,6 +415,7 @@ class Replicas:
             self._metadata.deadline(),
             self._isr_checks.deadline(),
             self._durability.clear_at,
+            self._durability.dead_segments.next_at,
             self._expiry.next_at,
             self._fetch.read_on_at,
         )

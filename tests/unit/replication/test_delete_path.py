@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
-from tidelog.replication.messages import DeletedRecords, RecordsToDelete
+from tidelog.replication.messages import DeletedRecords, LogStartsSaved, RecordsToDelete
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.reading import records_of
 
@@ -253,8 +253,9 @@ def test_a_device_that_cannot_delete_takes_the_replica_offline(cluster: Cluster)
     delete(cluster, 11)
     cluster.run(20)
     replicas = cluster.brokers[1].replicas
-    subject = replicas._delete.log_starts_to_save()
-    assert subject is not None
+    starts = replicas._delete.log_starts_to_save(replicas.partitions.values())
+    assert starts != []
+    subject = LogStartsSaved(tuple(starts))
     cluster.brokers[1].disk.failing = "input/output error"
     replicas.on_checkpointed(subject, cluster.now)
     cluster.brokers[1].disk.failing = None

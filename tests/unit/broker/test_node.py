@@ -1,5 +1,6 @@
 """The composed node: its verbs, and what a restart finds."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import millis
 
 
 def made(disk: MemoryDisk, **settings: str) -> Node:
@@ -137,3 +140,23 @@ def test_an_idle_client_is_closed_and_a_watching_one_is_not():
     node.advance(1)
     assert wire.closed
     assert not silent.closed
+
+
+def test_a_deleted_topic_leaves_no_cycles():
+    """Goal: a node may do without collections of all objects (`runtime/process.py`)."""
+    node = OneNode()
+    wire = node.client()
+    gc.collect()
+    gc.disable()
+    try:
+        for round_number in range(2):
+            wire.create_topic(f"t{round_number}", 50)
+            wire.call(
+                ApiKey.DELETE_TOPICS, 5, topic_names=(f"t{round_number}",), timeout=millis(1000)
+            )
+            node.advance(120_000)
+        assert not node.broker.replicas.partitions
+        node.trace.events.clear()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

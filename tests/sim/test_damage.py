@@ -7,6 +7,7 @@ from tests.sim.test_cluster import led_world, partition, running_world, unfenced
 from tests.sim.test_elections import allow_unclean, elect
 
 from tidelog.config import profile_settings
+from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.quorum_state import QUORUM_STATE_PATH, decode_state
@@ -14,7 +15,10 @@ from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.model import LOST_DIRECTORY
 from tidelog.records.batch import batch_size_at
 from tidelog.sim.engine.client import SimClient
+from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
+from tidelog.sim.faults.damage import damage
+from tidelog.sim.scenarios.fault_kinds import DiskFault
 
 SMALL_SEGMENTS = {"log_segment_bytes": "1048576"}
 VALUES = [b"%06d" % index + b"v" * 60_000 for index in range(60)]
@@ -377,3 +381,22 @@ def test_a_young_log_with_group_commit_outlives_its_topic_id(damage, restarts):
     answer = SimClient(world, owner).fetch("t", 0, 0).partitions[0]
     assert values_of_one(answer) == [b"kept"]
     assert host.disk.read_file(path) == good
+
+
+@pytest.mark.parametrize("same_length", [True, False])
+def test_a_page_of_another_log_that_passes_for_its_own_does_not_arrive(same_length):
+    """No checksum, Kafka's neither, says which partition a batch is of; seed 116."""
+    disk = SimDisk("disk")
+    lengths = (100, 100) if same_length else (100, 90)
+    for name, length, value in zip(("a", "b"), lengths, b"ab", strict=True):
+        disk.make_dir(f"{name}-0")
+        batch = bytes(8) + length.to_bytes(4, "big") + bytes([value]) * length
+        disk.replace(f"{name}-0/{0:020}.log", batch)
+    done = damage(disk, DiskFault.MISDIRECTED, Prng(1))
+    assert done is not None
+    target, other = done.split()[1], done.split()[3]
+    assert {target[0], other[0]} == {"a", "b"}
+    contents = {path: bytes(disk.content(path).data) for path in (target, other)}
+    assert not contents[other].strip(b"\0"), "it is lost where it should be"
+    is_foreign = contents[target].endswith(other[:1].encode())
+    assert is_foreign != same_length

@@ -234,6 +234,8 @@ class ClusterRun:
         assert image is not None, "no node has metadata"
         count = sum(len(topic.partitions) for topic in image.topics_by_name.values())
         queued = max(len(host.disk_queue) for host in self.world.hosts.values())
+        # Half as much again for the metadata's lane, which goes first.
+        flush_ms = self.swarm.flush_range_ms[1] * 3 // 2
         asked: list[bool] = []
 
         def send() -> None:
@@ -249,7 +251,7 @@ class ClusterRun:
         self._until(
             "ProducesAfterHealing",
             lambda: bool(asked) and not waiting(),
-            PROBE_LIMIT_MS + self.swarm.flush_range_ms[1] * (queued + FLUSHES_PER_PROBE * count),
+            PROBE_LIMIT_MS + flush_ms * (queued + FLUSHES_PER_PROBE * count),
             lambda: [f"{len(waiting())} partitions do not acknowledge"],
         )
 

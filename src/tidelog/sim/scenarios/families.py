@@ -66,6 +66,8 @@ def _many_partitions(swarm: Swarm, prng: Prng) -> Swarm:
         faults=some(prng, K.KILL, K.CLEAN_STOP, K.PAUSE, K.POWER_CUT, K.ISOLATE),
         fault_gap_ms=1_200,
         fault_phase_ms=5_000,
+        # A disk that does one thing after the other has a hundred logs to flush.
+        flush_ms=2,
         hardware=prng.choice((USUAL, SLOW)),
     )
 

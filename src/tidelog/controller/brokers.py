@@ -3,7 +3,7 @@
 Theory. A *broker epoch* names one life of a broker: it is the metadata offset at which that life
 was registered, so it only grows, and a request under an older one is refused
 (STALE_BROKER_EPOCH). An *incarnation id* names one process; registering again under the same one
-amends the registration and keeps epoch and fencing.
+amends the registration and keeps epoch and fencing; unchanged, it writes nothing.
 
 A new incarnation begins fenced, and first its predecessor is cleaned up: its replicas leave every
 ISR. Whether they may stay eligible leaders depends on how the predecessor ended. A clean stop
@@ -59,6 +59,7 @@ from tidelog.controller.slices import Rest, Slices, Steps, a_slice
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.metadata.cluster_delta import broker_of
 from tidelog.metadata.image import METADATA_VERSION, BrokerImage
 from tidelog.metadata.image_records import endpoint_entries, feature_entries
 from tidelog.metadata.records import (
@@ -102,8 +103,12 @@ def decide_registration(
         view, records, _ = yield from _clean_up(view, existing, request)
         broker_epoch = view.next_offset + len(records)
     kept = existing if amends else None
-    records.append(register_broker_record(request, broker_epoch, kept))
+    record = register_broker_record(request, broker_epoch, kept)
     sessions.register(request.broker_id, broker_epoch)
+    if kept is not None and broker_of(record, kept.registration_offset) == kept:
+        # Its answer came too late. Another record would make the next one late, too.
+        return ControllerDecision(RegisterBrokerResult(broker_epoch))
+    records.append(record)
     registered = events.BrokerAmended if amends else events.BrokerRegistered
     event = registered(
         node_id=request.broker_id,

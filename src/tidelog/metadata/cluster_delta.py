@@ -25,21 +25,7 @@ class ClusterDelta:
 
     def on_register_broker(self, record: records.RegisterBrokerRecord, offset: int) -> None:
         """A broker process is known."""
-        self._change_broker(
-            BrokerImage(
-                node_id=record.broker_id,
-                broker_epoch=record.broker_epoch,
-                incarnation_id=record.incarnation_id,
-                endpoints=_endpoints(record.end_points),
-                rack=record.rack,
-                fenced=record.fenced,
-                in_controlled_shutdown=record.in_controlled_shutdown,
-                features=_features(record.features),
-                log_dirs=record.log_dirs,
-                registration_offset=offset,
-                cordoned_log_dirs=record.cordoned_log_dirs or (),
-            )
-        )
+        self._change_broker(broker_of(record, offset))
 
     def on_unregister_broker(self, record: records.UnregisterBrokerRecord) -> None:
         """A broker is forgotten."""
@@ -98,6 +84,23 @@ class ClusterDelta:
         controllers = dict(self.controllers)
         controllers.pop(record.controller_id, None)
         self.controllers = controllers
+
+
+def broker_of(record: records.RegisterBrokerRecord, offset: int) -> BrokerImage:
+    """The broker that a registration at this offset makes."""
+    return BrokerImage(
+        node_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        endpoints=_endpoints(record.end_points),
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        features=_features(record.features),
+        log_dirs=record.log_dirs,
+        registration_offset=offset,
+        cordoned_log_dirs=record.cordoned_log_dirs or (),
+    )
 
 
 def _endpoints(entries: tuple[records.EndpointEntry, ...]) -> tuple[Endpoint, ...]:

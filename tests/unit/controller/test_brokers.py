@@ -68,6 +68,17 @@ def test_a_repeated_registration_keeps_epoch_and_fencing() -> None:
     assert stage.broker(1).registration_offset > epoch
 
 
+def test_a_repeated_registration_that_changes_nothing_writes_nothing() -> None:
+    """Goal: where commits take longer than a broker waits for its answer, the log falls silent, and
+    the next answer is in time."""
+    stage = a_stage(1)
+    before, epoch = stage.log.end_offset, stage.epochs[1]
+    assert stage.register(1) == RegisterBrokerResult(epoch)
+    assert stage.log.end_offset == before
+    assert stage.register(1, rack="r") == RegisterBrokerResult(epoch)
+    assert stage.log.end_offset == before + 1
+
+
 REFUSALS: dict[str, tuple[dict[str, Any], ErrorCode]] = {
     "another cluster": ({"cluster_id": "x"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
     "no directory": ({"log_dirs": ()}, ErrorCode.INVALID_REGISTRATION),

@@ -10,9 +10,16 @@ from tests.unit.pipeline.log_directories import batch, batches
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed, TableConflict
-from tidelog.pipeline.jobs.ingest import SOURCE_TYPES, BatchWriter, bronze, failure_text, ingest
+from tidelog.pipeline.jobs.ingest import (
+    SOURCE_TYPES,
+    BatchWriter,
+    bronze,
+    failure_text,
+    ingest,
+    ingest_all,
+)
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
-from tidelog.pipeline.jobs.table import read_table
+from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
 from tidelog.records.batch import stamp
 from tidelog.records.control import EndTxnMarker
 
@@ -192,6 +199,33 @@ def test_a_checkpoint_belongs_to_one_topic_and_one_table(spark, brokers, plan, t
         prepare(plan(starting_offsets="latest"))
     with pytest.raises(UsageError, match="topic `nix` does not exist"):
         prepare(IngestPlan(brokers.bootstrap_servers, "nix", tmp_path / "table"))
+
+
+def test_several_topics_arrive_side_by_side_in_one_table(spark, brokers, tmp_path):
+    brokers.partitions[TopicPartition("u", 7)] = ScriptedPartition(batches(1))
+    plans = [IngestPlan(brokers.bootstrap_servers, name, tmp_path / "table") for name in ("t", "u")]
+    reported = []
+    done = ingest_all(spark, [prepare(plan) for plan in plans], reported.append)
+    assert {topic: (one.rows, one.is_clean) for topic, one in done.items()} == {
+        "t": (50, True),
+        "u": (10, True),
+    }
+    assert {far.topic for far in reported} == {"t", "u"}
+    table, accounts = (read(spark, tmp_path / "table") for read in (read_table, read_accounts))
+    rows = {row["topic"]: row["count"] for row in table.groupBy("topic").count().collect()}
+    assert rows == {"t": 50, "u": 10}
+    assert faults(table, accounts) == []
+
+
+def test_a_topic_that_fails_ends_the_others_that_have_no_end(spark, brokers, tmp_path):
+    lossy = ScriptedPartition(batches(3)[::2])
+    brokers.partitions[TopicPartition("u", 7)] = lossy
+    plans = [
+        IngestPlan(brokers.bootstrap_servers, name, tmp_path / "table", interval_s=0.5)
+        for name in ("t", "u")
+    ]
+    with pytest.raises(JobFailed, match="DataLoss: `u-7`"):
+        ingest_all(spark, [prepare(plan) for plan in plans])
 
 
 def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):

@@ -59,6 +59,53 @@ def test_spark_runs_where_no_java_is_installed(tmp_path):
     assert total == "10"
 
 
+_LOUD = """
+import os, signal, threading, time
+from tidelog.pipeline import session
+
+spark = session("quiet", "local[2]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+rows = spark.range(0, 3_000_000, 1, 2).mapInArrow(lambda batches: batches, "id bigint")
+print(len(rows.take(2)))
+sink = rows.limit(3).selectExpr("string(id) value").write.format("tidelog").mode("append")
+try:
+    sink.options(**{"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}).save()
+except Exception as error:
+    print("hint: " in str(error))
+
+def wait(batches):
+    open(started, "w").close()
+    threading.Event().wait(60)
+    yield from batches
+
+def interrupt():
+    while not os.path.exists(started):
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+started = os.path.join(os.environ["TMPDIR"], "started")
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    spark.range(1).mapInArrow(wait, "id bigint").collect()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_session_is_quiet_when_rows_are_not_wanted_a_sink_fails_and_ctrl_c_comes(tmp_path):
+    """What Spark, its workers and py4j would print: broken pipes, aborted tasks, stacks."""
+    environ = {**os.environ, "TMPDIR": str(tmp_path), "TIDELOG_CLASS_ARCHIVE": "use"}
+    done = subprocess.run(
+        [sys.executable, "-c", _LOUD],
+        capture_output=True,
+        text=True,
+        env=environ,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.stdout.split() == ["2", "True", "interrupted"], done.stderr
+    assert done.stderr == ""
+
+
 def test_workers_import_what_is_installed_and_not_the_zip(spark):
     import pyspark
 

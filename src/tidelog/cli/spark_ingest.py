@@ -3,11 +3,9 @@
 An ingest is prepared before Spark starts, so that a wrong path or topic is reported at once.
 """
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,28 +21,28 @@ from tidelog.cli.arguments import (
     option,
 )
 from tidelog.cli.spark_failures import spark_failure, unreachable
+from tidelog.cli.spark_ingest_report import Done, print_done, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
-from tidelog.cli.terminal import (
-    TABLE,
-    BadAnswer,
-    NoAnswer,
-    Output,
-    OutputFormat,
-    WorkFailed,
-    counted,
-)
+from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
+_EACH: Final = "{topic}"
+"""In a path: the name of each topic."""
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 checkpoint_app = command_group("Checkpoints of ingests.", no_args_is_help=True)
 
-Table = Annotated[Path, option("--table", "The Delta table's directory.", "PATH")]
+Table = Annotated[
+    Path,
+    option(
+        "--table", "The Delta table's directory; with {topic} in it, one for each topic.", "PATH"
+    ),
+]
 
 
-Topic = Annotated[str, option("--topic", "The topic to read.", "NAME")]
+Topics = Annotated[list[str], option("--topic", "A topic to read; give it several times.", "NAME")]
 Checkpoint = Annotated[
     Path | None,
     option(
@@ -87,7 +85,7 @@ Conf = Annotated[
 
 
 def ingest(
-    topic: Topic,
+    topics: Topics,
     table: Table,
     bootstrap_server: Bootstrap = None,
     checkpoint: Checkpoint = None,
@@ -100,9 +98,10 @@ def ingest(
     master: Master = MASTER,
     output: Output = TABLE,
 ) -> None:
-    """Copy a topic into a Delta table, every record exactly once, with its lineage.
+    """Copy topics into a Delta table, every record exactly once, with its lineage.
 
-    The table knows how far it has each partition: after a crash, or with a new checkpoint, the
+    Several topics share the table, side by side; with `{topic}` in its path each has one of its
+    own. The table knows how far it has each partition: after a crash, or with a new checkpoint, the
     ingest goes on where the table ends. Each batch is accounted for in the table `_continuity`
     beside the rows. Exit code 1 when offsets are missing without a reason, came twice, or leader
     epochs went back.
@@ -110,31 +109,54 @@ def ingest(
     interval_s = _interval(trigger, continuous)
     check_master(master, assignments(conf))
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    with needs_spark(), _named_failures(topic, table):
-        from tidelog.pipeline.jobs.ingest import ingest as run_ingest
-        from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
+    places = _places(topics, table, checkpoint)
+    with needs_spark(), _named_failures(topics, table):
+        from tidelog.pipeline.jobs.ingest import ingest_all
+        from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare_all
 
-        prepared = prepare(
-            IngestPlan(
-                bootstrap,
-                topic,
-                table,
-                checkpoint,
-                starting_offsets,
-                interval_s,
-                assignments(options),
-            )
-        )
+        given = assignments(options)
+        plans = [
+            IngestPlan(bootstrap, topic, *place, starting_offsets, interval_s, given)
+            for topic, place in places.items()
+        ]
+        prepared = prepare_all(plans)
         with (
             open_session(master, assignments(conf)) as spark,
             interruptible() as is_over,
-            _shown_progress(is_endless=interval_s is not None) as on_progress,
+            shown_progress(is_endless=interval_s is not None) as on_progress,
         ):
-            result = run_ingest(spark, prepared, on_progress, is_over)
-            faults = _faults(spark, table) if verify else None
-    _report(result, faults, table, output)
-    if faults or not result.is_clean:
+            results = ingest_all(spark, prepared, on_progress, is_over)
+            tables = dict.fromkeys(one for one, _ in places.values())
+            faults = {one: _faults(spark, one) for one in tables} if verify else {}
+    done = [
+        Done(topic, table, results[topic], faults.get(table))
+        for topic, (table, _) in places.items()
+    ]
+    print_done(done, output)
+    if not all(one.is_good for one in done):
         raise BadAnswer
+
+
+def _places(
+    topics: list[str], table: Path, checkpoint: Path | None
+) -> dict[str, tuple[Path, Path | None]]:
+    """Table and checkpoint of each topic. Raises `UsageError` where topics would share a
+    checkpoint, and for a topic that is named twice."""
+    if len(set(topics)) < len(topics):
+        raise UsageError("`--topic` names a topic twice", "name each topic once")
+    if checkpoint is not None and len(topics) > 1 and _EACH not in str(checkpoint):
+        raise UsageError(
+            f"`--checkpoint {checkpoint}` would be the checkpoint of {len(topics)} topics",
+            f"leave it out, or put `{_EACH}` into it: each topic has a checkpoint of its own",
+        )
+    return {
+        topic: (_of(topic, table), None if checkpoint is None else _of(topic, checkpoint))
+        for topic in topics
+    }
+
+
+def _of(topic: str, place: Path) -> Path:
+    return Path(str(place).replace(_EACH, topic))
 
 
 def _faults(spark: Any, table: Path) -> list[Any]:
@@ -166,8 +188,8 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 
 
 @contextmanager
-def _named_failures(topic: str, table: Path) -> Iterator[None]:
-    """Failures, with the topic and the table. Raises `WorkFailed`, `UsageError`."""
+def _named_failures(topics: Sequence[str], table: Path) -> Iterator[None]:
+    """Failures, with the topics and the table. Raises `WorkFailed`, `UsageError`."""
     from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
 
     try:
@@ -184,63 +206,11 @@ def _named_failures(topic: str, table: Path) -> Iterator[None]:
         found = spark_failure(str(error))
         hint = str(error).partition("\nhint: ")[2]
         raise type(found)(
-            f"the ingest of `{topic}` into `{table}` ended: {found.message}",
+            f"the ingest of `{', '.join(topics)}` into `{table}` ended: {found.message}",
             hint or "table and checkpoint are usable as they are; fix the cause and run it again",
         ) from error
     except ClusterUnavailable as error:
         raise unreachable(error) from error
-
-
-@contextmanager
-def _shown_progress(*, is_endless: bool) -> Iterator[Any]:
-    """Shows how far the ingest is: on a terminal a line that changes; elsewhere, in a run without
-    an end, one line of JSON for each batch. Both go to stderr."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield _print_batch if is_endless else lambda far: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("waiting for the first batch") as status:
-        yield lambda far: status.update(progress_line(far))
-
-
-def _print_batch(far: Any) -> None:
-    terminal.print_aside(json.dumps({"at": datetime.now(UTC).isoformat(), **terminal.plain(far)}))
-
-
-def progress_line(far: Any) -> str:
-    """`12,000 rows in 3 batches, 80 behind, 4,000 rows/s, newest record 0.8 s old`."""
-    parts = [f"{counted(far.rows, 'row')} in {counted(far.batches, 'batch', 'batches')}"]
-    parts += [] if far.lag is None else [f"{far.lag:,} behind"]
-    parts.append(f"{far.rows_per_s:,.0f} rows/s")
-    parts += [] if far.newest_age_s is None else [f"newest record {far.newest_age_s:,.1f} s old"]
-    return ", ".join(parts)
-
-
-def _report(result: Any, faults: list[Any] | None, table: Path, output: OutputFormat) -> None:
-    """`faults` is `None` when the table was not verified."""
-    if output is OutputFormat.JSON:
-        verified = {} if faults is None else {"faults": terminal.plain(faults)}
-        terminal.print_json(
-            {"table": str(table), "clean": result.is_clean, **terminal.plain(result), **verified}
-        )
-        return
-    terminal.print_table("", ("partition", "next offset"), sorted(result.positions.items()))
-    for violation in (*result.violations, *(faults or ())):
-        terminal.print_line(str(violation))
-    repeated = f", {result.repeated_batches} run again" if result.repeated_batches else ""
-    verdict = "continuous" if result.is_clean else "NOT continuous"
-    terminal.print_line(
-        f"{counted(result.rows, 'row')} in {counted(result.batches, 'batch', 'batches')}"
-        f"{repeated}, {counted(result.control_rows, 'control record')}, "
-        f"{counted(result.gap_rows, 'offset')} missing, in "
-        f"{result.seconds:.1f} s: {verdict}"
-    )
-    if faults is not None:
-        found = f"{counted(len(faults), 'fault')}" if faults else "rows and accounts agree"
-        terminal.print_line(f"the whole table, verified: {found}")
 
 
 # Compaction ----------------------------------------------------------------------------------

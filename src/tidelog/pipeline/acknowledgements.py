@@ -9,13 +9,13 @@ computes without Python.
 The file is Parquet, and readable only once closed: it serves the run that writes it.
 """
 
-from pathlib import Path
 from typing import Any, Final, Self
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.spark_columns import arrow_schema
 
 SEQUENCE_HEADER: Final = "tidelog.sequence"
@@ -33,14 +33,16 @@ def sequence_header(sequence: int) -> tuple[str, bytes]:
 class AcknowledgementLog:
     """Appends acknowledgements to a Parquet file."""
 
-    def __init__(self, path: Path, topic: str) -> None:
+    def __init__(self, path: Place, topic: str) -> None:
         # The topic of every row; one file is about one topic.
         self._topic = topic
         # Rows not yet in the file, column by column without the topic.
         self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
         # Rows in all, written or not.
         self.rows = 0
-        self._writer = pq.ParquetWriter(path, ACKNOWLEDGEMENT_SCHEMA, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            local_path(path), ACKNOWLEDGEMENT_SCHEMA, compression="zstd"
+        )
 
     def __enter__(self) -> Self:
         return self

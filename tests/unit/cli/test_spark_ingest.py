@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,13 +10,11 @@ from tests.unit.cli.command import tidelog
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
-from tidelog.cli.spark_ingest import _interval, _named_failures, _report, progress_line
-from tidelog.cli.terminal import TABLE, NoAnswer, WorkFailed
+from tidelog.cli.spark_ingest import _interval, _named_failures, _places
+from tidelog.cli.terminal import NoAnswer, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
-from tidelog.pipeline.jobs.ingest import IngestResult, Progress
-from tidelog.pipeline.jobs.table import Fault
 from tidelog.pipeline.tables.checkpoint import Identity, write_identity
 
 
@@ -58,7 +57,9 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--option", "assign=x"], "sets the source's `assign` itself"),
         (["--topic", "t", "--trigger", "soon"], "`--trigger` is `soon`"),
         (["--topic", "t", "--conf", "x"], "`x`"),
-        (["--topic", "t", "--topic", "u"], "`--topic` is given twice"),
+        (["--topic", "t", "--topic", "nix"], "topic `nix` does not exist"),
+        (["--topic", "t", "--topic", "t"], "names a topic twice"),
+        (["--topic", "t", "--master", "local", "--master", "yarn"], "`--master` is given twice"),
         (["--topic", "t", "--option", "columns=offset"], "sets the source's `columns` itself"),
         (["--topic", "t", "--option", "includeHeaders=false"], "`includeHeaders` itself"),
         (["--topic", "t", "--option", "maxTriggerDelay=5s"], "`maxTriggerDelay` has no effect"),
@@ -128,7 +129,7 @@ def test_what_is_not_a_checkpoint_is_reported(capsys, tmp_path):
 def test_what_ends_an_ingest_is_one_message_one_hint_and_a_code(
     tmp_path, failure, kind, message, hint
 ):
-    with pytest.raises((UsageError, WorkFailed)) as caught, _named_failures("t", tmp_path):
+    with pytest.raises((UsageError, WorkFailed)) as caught, _named_failures(["t"], tmp_path):
         raise failure
     assert type(caught.value) is kind
     assert re.search(message.replace("into `.*`:", "into `.*` ended:"), caught.value.message)
@@ -158,27 +159,15 @@ def test_a_file_address_is_a_path_and_another_address_makes_no_directory(
     )
 
 
-def test_progress_says_rows_lag_rate_and_age():
-    far = Progress(3, 12_000, 80, 7, 4_000, 2_000.0, 0.84)
-    assert progress_line(far) == (
-        "12,000 rows in 3 batches, 80 behind, 2,000 rows/s, newest record 0.8 s old"
-    )
-    assert progress_line(Progress(0, 0)) == "0 rows in 0 batches, 0 rows/s"
-
-
-@pytest.mark.parametrize(
-    ("faults", "verdict"),
-    [
-        (None, ""),
-        ([], "the whole table, verified: rows and accounts agree\n"),
-        ([Fault("t", 0, "DUPLICATE", 2, 5)], "the whole table, verified: 1 fault\n"),
-    ],
-)
-def test_a_verified_table_has_a_verdict_in_the_table_too(capsys, tmp_path, faults, verdict):
-    _report(IngestResult(1, 0, 5, 0, 0, 1.0, {"t:0": 5}, ()), faults, tmp_path, TABLE)
-    printed = capsys.readouterr().out
-    assert printed.endswith(verdict)
-    assert ("verified" in printed) == (faults is not None)
+def test_topics_share_a_table_or_have_one_each():
+    table, each = Path("tables/all"), Path("tables/{topic}")
+    assert _places(["a", "b"], table, None) == {"a": (table, None), "b": (table, None)}
+    assert _places(["a", "b"], each, Path("c/{topic}")) == {
+        "a": (Path("tables/a"), Path("c/a")),
+        "b": (Path("tables/b"), Path("c/b")),
+    }
+    with pytest.raises(UsageError, match="checkpoint of 2 topics"):
+        _places(["a", "b"], table, Path("c"))
 
 
 def test_a_table_is_compacted_without_spark(capsys, tmp_path):

@@ -9,13 +9,13 @@ dropped. An event may occur twice (a file was copied, a batch was produced again
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.topics.frames import topic_frame
 
 EVENTS_TOPIC: Final = "__tidelog_events"
@@ -38,11 +38,11 @@ EVENT: Final = (
 """What one event is. `docs/reference/event-files.md` describes every field."""
 
 
-def find_event_files(directories: Sequence[Path]) -> list[str]:
+def find_event_files(directories: Sequence[Place]) -> list[str]:
     """The event files in log directories, or in clusters' directories as `tidelog up` lays them
     out. Raises `UsageError` for a directory without any."""
     found: list[str] = []
-    for directory in directories:
+    for directory in map(local_path, directories):
         patterns = ("/".join(["*"] * depth + [_FILES]) for depth in range(_DEPTH))
         files = sorted(str(path) for pattern in patterns for path in directory.glob(pattern))
         if not files:

@@ -36,7 +36,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import attrgetter
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -48,6 +47,7 @@ from tidelog.pipeline.jobs.task_list import rows_of_tasks
 from tidelog.pipeline.logs import batch_runs
 from tidelog.pipeline.logs.batch_difference import Copy, first_difference
 from tidelog.pipeline.logs.layout import Replica, SegmentPlace, find_replicas, tasks_for_cores
+from tidelog.pipeline.places import Place
 
 HARMLESS: Final = frozenset(("TORN_TAIL",))
 """Findings that are not faults."""
@@ -216,7 +216,7 @@ def divergent_batches(batches: DataFrame) -> DataFrame:
 
 def audit(
     spark: SparkSession,
-    directories: Sequence[Path],
+    directories: Sequence[Place],
     *,
     topics: Sequence[str] | None = None,
     sample: int = 1,

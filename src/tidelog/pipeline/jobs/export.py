@@ -40,6 +40,7 @@ from tidelog.pipeline.logs.parquet_files import (
     require_new,
     write_file,
 )
+from tidelog.pipeline.places import Place, local_path
 
 _Chosen = tuple[Replica, dict[SegmentPlace, Portion]]
 """A replica that is read, and what of each of its segments."""
@@ -79,44 +80,44 @@ class Exported:
 
 def export(
     spark: SparkSession,
-    directories: Sequence[Path],
+    directories: Sequence[Place],
     topics: Sequence[str] | None,
-    out: Path,
+    out: Place,
     *,
     allow_gaps: bool = False,
 ) -> Exported:
     """Writes the topics (all but the metadata log when `None`) to the new directory `out`. Raises
     `UsageError` for directories without logs and when `out` is there; fails as Spark does for
     damaged logs and, unless `allow_gaps`, for missing offsets. Then `out` is not there."""
-    out = out.absolute()
-    require_new(out)
+    directory = local_path(out).absolute()
+    require_new(directory)
     chosen = [
         (replica, portions_of(replica, allow_gaps=allow_gaps))
         for replica in choose_replicas(find_replicas(directories, topics))
     ]
-    beside = out.with_name(f"{out.name}.part-{uuid4()}")
+    beside = directory.with_name(f"{directory.name}.part-{uuid4()}")
     try:
         beside.mkdir(parents=True)
     except OSError as error:
         raise UsageError(
-            f"`{out.parent}` cannot be written: {error.strerror}", "name another `--out`"
+            f"`{directory.parent}` cannot be written: {error.strerror}", "name another `--out`"
         ) from error
     try:
         written = _write(spark, chosen, beside)
         named = {one.file: one.size_bytes for one in written}
-        publish(beside, out, named)
+        _publish(beside, directory, named)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
     return Exported(len(named), sum(named.values()), tuple(_accounts(chosen, written)))
 
 
-def publish(beside: Path, out: Path, named: Collection[str]) -> None:
+def _publish(beside: Path, directory: Path, named: Collection[str]) -> None:
     """Gives the directory its name, without the files that no task reported."""
     for path in beside.iterdir():
         if path.name not in named:
             path.unlink()
-    beside.rename(out)
+    beside.rename(directory)
 
 
 def choose_replicas(replicas: Sequence[Replica]) -> list[Replica]:

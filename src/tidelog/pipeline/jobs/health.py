@@ -7,7 +7,6 @@ quantiles, as a thinned line for the report, and as Parquet.
 
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +19,7 @@ from tidelog.pipeline.health.events import EVENTS_TOPIC, parsed
 from tidelog.pipeline.health.figures import Health, Rows
 from tidelog.pipeline.health.stream import follow
 from tidelog.pipeline.health.tracker import STATE_KINDS
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.topics.frames import topic_frame
 
 LATENCY_POINTS: Final = 300
@@ -115,7 +115,7 @@ def follow_topic(
     return rows.writeStream.foreachBatch(on_batch).trigger(processingTime="1 second").start()
 
 
-def write_tables(events: DataFrame, directory: Path) -> None:
+def write_tables(events: DataFrame, directory: Place) -> None:
     """The tables as Parquet in `directory`, one subdirectory each, replacing what is there."""
     changes = health.leader_changes(events)
     tables = {
@@ -126,4 +126,4 @@ def write_tables(events: DataFrame, directory: Path) -> None:
         "flaps": health.flaps(events),
     }
     for name, table in tables.items():
-        table.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
+        table.coalesce(1).write.mode("overwrite").parquet(str(local_path(directory) / name))

@@ -16,7 +16,8 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -34,7 +35,6 @@ from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
 from tidelog.pipeline.topics.progress import source_lag
-from tidelog.pipeline.topics.stream_offsets import to_text
 
 _POLL_S: Final = 0.5
 MAX_UNREPORTED_BATCHES: Final = 1000
@@ -48,8 +48,9 @@ _SYNC_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is."""
+    """How far the ingest of a topic is."""
 
+    topic: str
     batches: int
     rows: int
     lag: int | None = None
@@ -117,8 +118,11 @@ class BatchWriter:
         self.busy = threading.Lock()
         # Why the last batch failed, if it did: Spark only carries the text.
         self.failure: BaseException | None = None
-        # What is to be reported: a line for each batch since the last report. The lag is not in it.
-        self.finished: deque[Progress] = deque(maxlen=MAX_UNREPORTED_BATCHES)
+        # What is to be reported: each batch since the last report, without the lag, and how far
+        # the table had the topic behind it.
+        self.finished: deque[tuple[Progress, Mapping[str, int]]] = deque(
+            maxlen=MAX_UNREPORTED_BATCHES
+        )
         # When the run began, and later when the last batch was in the table; monotonic, in seconds.
         self._last_batch_at = time.monotonic()
 
@@ -175,9 +179,17 @@ class BatchWriter:
         before, self._last_batch_at = self._last_batch_at, time.monotonic()
         per_s = rows / max(self._last_batch_at - before, 0.001)
         age_s = None if newest_ms < 0 else round(max(time.time() - newest_ms / 1000, 0.0), 3)
-        self.finished.append(
-            Progress(self.batches, self.rows, None, batch, rows, round(per_s, 1), age_s)
+        far = Progress(
+            self.prepared.plan.topic,
+            self.batches,
+            self.rows,
+            None,
+            batch,
+            rows,
+            round(per_s, 1),
+            age_s,
         )
+        self.finished.append((far, self.prepared.table.ends))
 
     def _count(self, account: list[Continuity]) -> None:
         self.batches += 1
@@ -208,9 +220,40 @@ def ingest(
     return IngestResult(
         **{name: getattr(writer, name) for name in counts},
         seconds=round(time.monotonic() - begun, 3),
-        positions=to_text({tp: known.end for tp, known in prepared.table.positions.items()}),
+        positions=prepared.table.ends,
         violations=tuple(map(str, writer.violations)),
     )
+
+
+def ingest_all(
+    spark: SparkSession,
+    prepared: Sequence[Prepared],
+    on_progress: OnProgress = lambda _: None,
+    is_over: IsOver = lambda: False,
+) -> dict[str, IngestResult]:
+    """Runs an ingest of each topic, side by side, and returns the results by topic. When one fails
+    or finds a violation, those without an end are ended too. Raises as `ingest` does, for the
+    first that failed."""
+    is_ending = threading.Event()
+
+    def run(one: Prepared) -> IngestResult:
+        endless = one.plan.interval_s is not None
+        try:
+            result = ingest(
+                spark, one, on_progress, lambda: is_over() or (endless and is_ending.is_set())
+            )
+        except BaseException:
+            is_ending.set()
+            raise
+        if result.violations:
+            is_ending.set()
+        return result
+
+    if len(prepared) == 1:
+        return {prepared[0].plan.topic: run(prepared[0])}
+    with ThreadPoolExecutor(len(prepared), thread_name_prefix="ingest") as threads:
+        running = {one.plan.topic: threads.submit(run, one) for one in prepared}
+    return {topic: future.result() for topic, future in running.items()}
 
 
 def _run_queries(
@@ -279,15 +322,14 @@ def _wait(
 
 
 def _report(query: StreamingQuery, writer: BatchWriter, on_progress: OnProgress) -> None:
-    lag = _lag(query) if writer.finished else None
     while writer.finished:
-        on_progress(replace(writer.finished.popleft(), lag=lag))
+        far, ends = writer.finished.popleft()
+        on_progress(replace(far, lag=_lag(query, ends)))
 
 
-def _lag(query: StreamingQuery) -> int | None:
-    """Offsets that the cluster has and the newest finished batch does not."""
+def _lag(query: StreamingQuery, ends: Mapping[str, int]) -> int | None:
+    """Offsets that the cluster had, when Spark last reported a batch, beyond the table's."""
     progress: Any = query.lastProgress
     if not progress or not progress["sources"]:
         return None
-    source = progress["sources"][0]
-    return source_lag(source["endOffset"], source["latestOffset"]).total
+    return source_lag(ends, progress["sources"][0]["latestOffset"]).total

@@ -5,7 +5,7 @@ checkpoint can be used, whether they belong together, whether the topic exists, 
 option that was given has an effect.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
+from tidelog.pipeline.values import Offsets
 
 _TIMES: Final = (Option.STARTING_TIMESTAMP, Option.STARTING_BY_TIMESTAMP, Option.STARTING_STRATEGY)
 """Where an ingest begins; its checkpoint has the offsets that this meant."""
@@ -89,28 +90,51 @@ class Prepared:
 
 
 def prepare(plan: IngestPlan) -> Prepared:
-    """Opens the table (and makes it), asks for the topic, reads the checkpoint (and begins it).
-    Raises `UsageError`, `ClusterUnavailable`."""
+    """`prepare_all` for one topic."""
+    return prepare_all([plan])[0]
+
+
+def prepare_all(plans: Sequence[IngestPlan]) -> list[Prepared]:
+    """Asks for the topics; when all are there, opens their tables (and makes them) and reads their
+    checkpoints (and begins them). Raises `UsageError`, `ClusterUnavailable`."""
+    found = [_find(plan) for plan in plans]
+    return [_open(plan, topic) for plan, topic in zip(plans, found, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic as it was found."""
+
+    options: SourceOptions
+    topic_id: str
+    starts: Offsets
+    """Where the ingest would begin, if the table has nothing of it."""
+
+
+def _find(plan: IngestPlan) -> _Topic:
     _check_options(plan)
     asked = plan.starting_offsets or "earliest"
     options = parse_options(plan.source_options(asked, is_first=True), streaming=True)
     with Client(options.rules.bootstrap) as client:
         leaders = client.metadata([plan.topic]).leaders
-        partitions = sorted(leaders)
-        topic_id = leaders[partitions[0]].topic_id.hex()
-        starts = initial_position(options, client).offsets
+        topic_id = leaders[min(leaders)].topic_id.hex()
+        return _Topic(options, topic_id, initial_position(options, client).offsets)
+
+
+def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
     known = checkpoint.read_identity(plan.checkpoint_directory)
-    table = BronzeTable.open(plan.table_directory, plan.topic, topic_id, create=known is None)
+    table = BronzeTable.open(plan.table_directory, plan.topic, topic.topic_id, create=known is None)
     birth = {
-        tp: table.positions[tp].end if tp in table.positions else starts[tp] for tp in partitions
+        tp: table.positions[tp].end if tp in table.positions else start
+        for tp, start in sorted(topic.starts.items())
     }
     identity = checkpoint.Identity(
         app=f"tidelog-ingest-{uuid4()}",
         topic=plan.topic,
-        topic_id=topic_id,
+        topic_id=topic.topic_id,
         table=str(table.directory),
         table_id=table.table_id,
-        starting_offsets=asked,
+        starting_offsets=plan.starting_offsets or "earliest",
         birth=to_text(birth),
         options={
             name: value for name, value in plan.options.items() if name.lower() in _FROZEN_OPTIONS
@@ -124,8 +148,8 @@ def prepare(plan: IngestPlan) -> Prepared:
         )
         identity = known
         begun = from_text(known.birth)
-        birth = {tp: begun.get(tp, EARLIEST) for tp in partitions}
-    return Prepared(plan, options, table, identity, checkpoint.starting_json(birth))
+        birth = {tp: begun.get(tp, EARLIEST) for tp in topic.starts}
+    return Prepared(plan, topic.options, table, identity, checkpoint.starting_json(birth))
 
 
 def _check_options(plan: IngestPlan) -> None:

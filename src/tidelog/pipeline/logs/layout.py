@@ -23,6 +23,7 @@ from tidelog.pipeline.logs.segments import (
     partition_directories,
     read_offset_checkpoint,
 )
+from tidelog.pipeline.places import Place, local_path
 
 META_PROPERTIES: Final = "meta.properties"
 _CHECKPOINTS: Final = (
@@ -76,13 +77,13 @@ class Replica:
 
 
 def find_replicas(
-    directories: Sequence[Path], topics: Collection[str] | None = None
+    directories: Sequence[Place], topics: Collection[str] | None = None
 ) -> list[Replica]:
     """All replicas in the directories, or those of `topics`, by topic, partition and broker. Raises
     `UsageError` for a directory that holds no log directory, for one broker found twice, for a
     topic that is nowhere, and for what cannot be read."""
     try:
-        return _find_replicas(directories, topics)
+        return _find_replicas([local_path(one) for one in directories], topics)
     except OSError as error:
         raise UsageError(
             f"`{error.filename}` cannot be read: {error.strerror}",

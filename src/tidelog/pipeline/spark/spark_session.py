@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
 from tidelog.pipeline.spark.gateway import Gateway, NoGateway, end_java, is_given, why_ended
 from tidelog.pipeline.spark.interrupts import drop_logs_of_py4j, replace_spark_handler
@@ -102,7 +103,7 @@ def session(
     app_name: str = "tidelog",
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
-    log_file: Path | None = None,
+    log_file: Place | None = None,
 ) -> "SparkSession":
     """A running session, the existing one if there is one. Errors that Spark logs go to stderr, or
     to the end of `log_file`, and so does what Python workers print there: on shutdown they may
@@ -117,7 +118,8 @@ def session(
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
         return _get_or_create(given)
     java = find_java(os.environ)
-    with _environment(_launch_variables(java, given["spark.master"], log_file)):
+    log = None if log_file is None else local_path(log_file).absolute()
+    with _environment(_launch_variables(java, given["spark.master"], log)):
         if is_given(os.environ) or (pyspark and pyspark.SparkContext._gateway):
             # Java runs, and takes another session.
             return _get_or_create(given)
@@ -231,7 +233,7 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
     log4j.parent.mkdir()
     log4j.write_text(_LOG4J)
     archive = find_class_archive(java, os.environ)
-    home, log_file = directory / "java", log_file and log_file.absolute()
+    home = directory / "java"
     if archive is None:
         conf = log4j.parent
         make_java_home(java, home, log_file, options=_JAVA_OPTIONS)

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 from tidelog.errors import UsageError
 from tidelog.model import NO_OFFSET, TopicPartition
+from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.topics.stream_offsets import Position, from_text, ranges_to_text
 from tidelog.pipeline.values import OffsetRange, Offsets
 
@@ -181,9 +182,10 @@ def starting_json(birth: Mapping[TopicPartition, int]) -> str:
     return json.dumps(by_topic)
 
 
-def describe(checkpoint: Path) -> dict[str, Any]:
+def describe(place: Place) -> dict[str, Any]:
     """Everything about a checkpoint, as plain values: `identity`, `batches`, `conf`. Raises
     `UsageError` for a directory that is not a checkpoint."""
+    checkpoint = local_path(place)
     if not (checkpoint / "offsets").is_dir() and not (checkpoint / IDENTITY_FILE).is_file():
         raise UsageError(
             f"`{checkpoint}` is not a checkpoint",

@@ -104,6 +104,11 @@ class BronzeTable:
         """The table's id in the Delta log; a new table in the same directory has another."""
         return str(self._delta.metadata().id)
 
+    @property
+    def ends(self) -> dict[str, int]:
+        """The next offset in each partition, `{"topic:partition": offset}`."""
+        return to_text({tp: known.end for tp, known in self.positions.items()})
+
     def reload(self) -> None:
         """Reads the table as it is now, with commits of other writers. Raises `UsageError`."""
         self._delta.update_incremental()

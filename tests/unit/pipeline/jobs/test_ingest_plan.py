@@ -8,7 +8,7 @@ from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartitio
 from tests.unit.pipeline.log_directories import batches
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
+from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare, prepare_all
 
 
 @pytest.fixture
@@ -33,6 +33,13 @@ def test_an_address_that_is_not_served_makes_no_directory(brokers, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="not served"):
         prepare(IngestPlan(brokers.bootstrap_servers, "t", "s3://b/x"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_when_one_of_several_topics_is_missing_nothing_is_written(brokers, tmp_path):
+    plans = [IngestPlan(brokers.bootstrap_servers, name, tmp_path / "x") for name in ("t", "nix")]
+    with pytest.raises(UsageError, match="topic `nix` does not exist"):
+        prepare_all(plans)
     assert list(tmp_path.iterdir()) == []
 
 

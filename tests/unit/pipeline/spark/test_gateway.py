@@ -4,11 +4,13 @@
 """
 
 import os
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tidelog.pipeline.spark.gateway import Gateway, NoGateway, is_given
+from tidelog.pipeline.spark.gateway import Gateway, NoGateway, end_java, is_given, why_ended
 
 _SUBMIT = """\
 #!/bin/sh
@@ -63,3 +65,34 @@ def test_a_java_that_ends_is_not_a_gateway(environ):
     gateway = Gateway({}, {**environ, "ANSWER": "none"})
     with pytest.raises(NoGateway, match="code 3"):
         gateway.variables()
+
+
+@pytest.mark.parametrize(
+    ("command", "why", "hint"),
+    [
+        ("kill -TERM $$", "was ended by SIGTERM", "run it again"),
+        ("exit 143", "was ended by SIGTERM", "run it again"),
+        ("kill -KILL $$", "was killed (SIGKILL)", "out of memory"),
+        ("exit 1", "ended with code 1", "its log"),
+    ],
+)
+def test_the_exit_code_says_why_java_is_gone(command, why, hint):
+    """SIGTERM is not a lack of memory."""
+    found, advice = why_ended(subprocess.Popen(["sh", "-c", command]))
+    assert found == why
+    assert hint in advice
+    assert ("memory" in advice) == (why != "was ended by SIGTERM")
+
+
+def test_java_is_ended_in_the_middle_of_its_work():
+    process = subprocess.Popen(["sleep", "600"])
+    end_java(process)
+    assert process.returncode == -signal.SIGTERM
+
+
+def test_java_is_in_a_group_of_its_own(environ):
+    """So that Ctrl-C, and a signal to the whole group, reach Python only."""
+    gateway = Gateway({}, environ)
+    gateway.variables()
+    assert os.getpgid(gateway.process.pid) == gateway.process.pid != os.getpgrp()
+    gateway.end()

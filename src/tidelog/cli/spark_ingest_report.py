@@ -1,0 +1,110 @@
+"""What `tidelog spark ingest` shows: progress while it runs, and the result.
+
+On a terminal a line changes. Elsewhere a run without an end writes a line of JSON for each batch to
+stderr, so that a log has them; stdout has the result only.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidelog.cli import terminal
+from tidelog.cli.terminal import OutputFormat, counted
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.jobs.ingest import IngestResult, OnProgress, Progress
+    from tidelog.pipeline.jobs.table import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The result of one topic."""
+
+    topic: str
+    table: Path
+    result: "IngestResult"
+    faults: "list[Fault] | None"
+    """Of the whole table; `None` when it was not verified."""
+
+    @property
+    def is_good(self) -> bool:
+        return self.result.is_clean and not self.faults
+
+    def as_json(self) -> dict[str, Any]:
+        """What scripts read."""
+        verified = {} if self.faults is None else {"faults": terminal.plain(self.faults)}
+        about = {"table": str(self.table), "clean": self.result.is_clean}
+        return {**about, **terminal.plain(self.result), **verified}
+
+
+@contextmanager
+def shown_progress(*, is_endless: bool) -> "Iterator[OnProgress]":
+    """Shows how far the ingest is, on stderr."""
+    if not sys.stderr.isatty():
+        yield _print_batch if is_endless else lambda far: None
+        return
+    from rich.console import Console
+
+    newest: dict[str, Progress] = {}
+
+    with Console(stderr=True).status("waiting for the first batch") as status:
+
+        def show(far: "Progress") -> None:
+            newest[far.topic] = far
+            status.update("; ".join(map(progress_line, newest.values())))
+
+        yield show
+
+
+def _print_batch(far: "Progress") -> None:
+    terminal.print_aside(json.dumps({"at": datetime.now(UTC).isoformat(), **terminal.plain(far)}))
+
+
+def progress_line(far: "Progress") -> str:
+    """`t: 12,000 rows in 3 batches, 80 behind, 4,000 rows/s, newest record 0.8 s old`."""
+    parts = [f"{far.topic}: {counted(far.rows, 'row')}"]
+    parts[0] += f" in {counted(far.batches, 'batch', 'batches')}"
+    parts += [] if far.lag is None else [f"{far.lag:,} behind"]
+    parts.append(f"{far.rows_per_s:,.0f} rows/s")
+    parts += [] if far.newest_age_s is None else [f"newest record {far.newest_age_s:,.1f} s old"]
+    return ", ".join(parts)
+
+
+def print_done(done: Sequence[Done], output: OutputFormat) -> None:
+    """The results: as JSON that of the one topic, or an object by topic."""
+    if output is OutputFormat.JSON and len(done) == 1:
+        terminal.print_json(done[0].as_json())
+    elif output is OutputFormat.JSON:
+        topics = {one.topic: one.as_json() for one in done}
+        terminal.print_json({"clean": all(one.result.is_clean for one in done), "topics": topics})
+    else:
+        _print_tables(done)
+
+
+def _print_tables(done: Sequence[Done]) -> None:
+    rows = [row for one in done for row in sorted(one.result.positions.items())]
+    terminal.print_table("", ("partition", "next offset"), rows)
+    for one in done:
+        result = one.result
+        for violation in result.violations:
+            terminal.print_line(violation)
+        repeated = f", {result.repeated_batches} run again" if result.repeated_batches else ""
+        verdict = "continuous" if result.is_clean else "NOT continuous"
+        named = "" if len(done) == 1 else f"{one.topic}: "
+        terminal.print_line(
+            f"{named}{counted(result.rows, 'row')} in "
+            f"{counted(result.batches, 'batch', 'batches')}{repeated}, "
+            f"{counted(result.control_rows, 'control record')}, "
+            f"{counted(result.gap_rows, 'offset')} missing, in {result.seconds:.1f} s: {verdict}"
+        )
+    for table, faults in {one.table: one.faults for one in done}.items():
+        if faults is not None:
+            for fault in faults:
+                terminal.print_line(str(fault))
+            found = counted(len(faults), "fault") if faults else "rows and accounts agree"
+            terminal.print_line(f"the whole table `{table}`, verified: {found}")

@@ -38,8 +38,10 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.groups.coordinator import GroupCoordinator, partition_of
 from tidelog.groups.messages import (
     CommitOffsets,
+    DeleteGroup,
     DeleteOffsets,
     LeaveGroup,
+    ListedGroup,
     Refused,
     Request,
     Response,
@@ -49,7 +51,7 @@ from tidelog.metadata.image import MetadataImage, TopicImage
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.replication.replicas import Replicas
 
-_WRITES: Final = (CommitOffsets, DeleteOffsets, LeaveGroup)
+_WRITES: Final = (CommitOffsets, DeleteOffsets, DeleteGroup, LeaveGroup)
 """Requests that wait for replicas, and for nothing else."""
 
 
@@ -240,6 +242,13 @@ class GroupSeats:
         if isinstance(request, _WRITES):
             timeout_ms = self.config.groups.offsets_commit_timeout_ms
             self._held.append((Instant(now + timeout_ms), call))
+
+    def list_groups(self) -> list[ListedGroup] | None:
+        """The groups that this node coordinates; `None` while some of them are being loaded."""
+        seats = [each for each in self._seats.values() if each.failure is None]
+        if not all(each.coordinator.active for each in seats):
+            return None
+        return [group for each in seats for group in each.coordinator.list_groups()]
 
     def _leads(self, number: int, seat: Seat) -> bool:
         """Whether the replica leads, or is about to; else the coordinator is at its end."""

@@ -57,8 +57,7 @@ metadata: log.dir
 metrics: num.samples recording.level sample.window.ms
 num: io.threads network.threads recovery.threads.per.data.dir replica.alter.log.dirs.threads
     replica.fetchers
-offsets: load.buffer.size retention.check.interval.ms retention.minutes
-    topic.compression.codec
+offsets: load.buffer.size topic.compression.codec
 remote: fetch.max.wait.ms list.offsets.request.timeout.ms
 remote.log: index.file.cache.total.size.bytes index.file.cache.ttl.ms
     metadata.custom.metadata.max.bytes metadata.manager.class.name metadata.manager.class.path

@@ -171,6 +171,10 @@ offsets.topic.segment.bytes INT >= 1 -> groups.offsets_segment_bytes
     Segment size of the offsets topic.
 offsets.commit.timeout.ms INT >= 1 -> groups.offsets_commit_timeout_ms
     How long a commit may wait for the replicas of the offsets topic.
+offsets.retention.minutes INT >= 1 -> groups.offsets_retention_minutes
+    How long a group without members, or a topic without subscribers, keeps committed offsets.
+offsets.retention.check.interval.ms LONG >= 1 -> groups.offsets_retention_check_interval_ms
+    Time between two looks for offsets that have expired.
 offset.metadata.max.bytes INT >= 0 -> groups.offset_metadata_max_bytes
     The longest text that a client may commit beside an offset.
 group.initial.rebalance.delay.ms INT >= 0 -> groups.initial_rebalance_delay_ms

@@ -147,6 +147,8 @@ class GroupsConfig:
     offsets_segment_bytes: int = 100 << 20
     offsets_commit_timeout_ms: int = 5000
     offset_metadata_max_bytes: int = 4096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
     initial_rebalance_delay_ms: int = 3000
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000

@@ -18,28 +18,18 @@ Source: KIP-62, KIP-134, KIP-345, KIP-394, KIP-429.
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import (
     NO_MEMBER,
     GroupProtocol,
+    GroupState,
     JoinedMember,
     JoinGroupResult,
     ReplyTo,
     SyncGroupResult,
 )
 from tidelog.groups.records import GroupValue, MemberValue
-
-
-class GroupState(Enum):
-    """Where a group is in its cycle, in the words of DescribeGroups."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

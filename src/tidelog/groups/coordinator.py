@@ -19,6 +19,8 @@ the members of the last written generation; their sessions begin with its own ac
 | `membership` | SyncGroup, Heartbeat, LeaveGroup |
 | `rebalances` | when a generation begins and ends, who is removed |
 | `offsets` | OffsetCommit, OffsetFetch, OffsetDelete |
+| `expiry` | which offsets are forgotten |
+| `queries` | ListGroups, DescribeGroups, DeleteGroups |
 
 Invariants: those of the kernel and the parts; a request gets exactly one answer; a group in memory
 is known to the log or has members.
@@ -32,19 +34,21 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final, get_args
 
 from tidelog.config import GroupsConfig
-from tidelog.env.instant import Instant
+from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.groups import messages
-from tidelog.groups.classic_group import ClassicGroup, GroupState
+from tidelog.groups.classic_group import ClassicGroup
 from tidelog.groups.env import AssignmentCommitted, Env, GroupsKernel
 from tidelog.groups.events import RebalanceReason
+from tidelog.groups.expiry import Expiry
 from tidelog.groups.image import GroupsImage, GroupsMachine
 from tidelog.groups.joining import Joining
 from tidelog.groups.membership import Membership
-from tidelog.groups.messages import Refused, Reply, ReplyTo, Request
+from tidelog.groups.messages import GroupState, Refused, Reply, ReplyTo, Request
 from tidelog.groups.offsets import Offsets
+from tidelog.groups.queries import Queries
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import RawRecord
 from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
@@ -92,6 +96,8 @@ class GroupCoordinator:
         self._joining = Joining(env, self._rebalances)
         self._membership = Membership(env, self._rebalances)
         self._offsets = Offsets(env)
+        self._queries = Queries(env)
+        self._expiry = Expiry(env)
 
     # Views --------------------------------------------------------------------------------
 
@@ -139,6 +145,7 @@ class GroupCoordinator:
         """Everything before this leadership is loaded: decides from now on. The members that the
         log knows have one session timeout to come back."""
         self._kernel.become_active(epoch)
+        self._expiry.start(now)
         env = self._env
         for group_id, image in env.kernel.committed.groups.items():
             if image.value is None or not image.value.members:
@@ -169,6 +176,10 @@ class GroupCoordinator:
 
     # Requests -----------------------------------------------------------------------------
 
+    def list_groups(self) -> list[messages.ListedGroup]:
+        """All groups, in no particular order."""
+        return self._queries.list()
+
     def handle(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
         """Decides one request; its answer comes out of `take_replies`, now or later."""
         assert self.active, f"{self._env.subject} decides nothing yet"
@@ -189,11 +200,12 @@ class GroupCoordinator:
                 self._rebalances.on_deadline(group, now)
             elif member_id in group.members or member_id in group.pending:
                 self._rebalances.on_silent(group, member_id, now)
+        self._expiry.wake(now)
         self._collect(now)
 
     def deadline(self) -> Instant | None:
-        """When a session or a wait may be over."""
-        return self._env.timers.next() if self.active else None
+        """When a session or a wait may be over, or offsets may have expired."""
+        return earliest(self._env.timers.next(), self._expiry.due_at) if self.active else None
 
     def take_replies(self) -> list[Reply]:
         """All answers that became due."""
@@ -248,5 +260,9 @@ _DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant],
     messages.DeleteOffsets: lambda own, request, reply_to, _: own._offsets.delete(
         request, reply_to
     ),
+    messages.DescribeGroup: lambda own, request, reply_to, _: own._queries.describe(
+        request, reply_to
+    ),
+    messages.DeleteGroup: lambda own, request, reply_to, _: own._queries.delete(request, reply_to),
 }
 assert set(_DECIDERS) == set(get_args(Request)), "a request has no decider"

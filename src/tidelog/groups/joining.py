@@ -14,10 +14,17 @@ Source: KIP-345, KIP-394, KIP-814.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic_group import ClassicGroup, GroupState, Member
+from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import Env
 from tidelog.groups.events import RebalanceReason
-from tidelog.groups.messages import NO_MEMBER, JoinGroup, JoinGroupResult, Refused, ReplyTo
+from tidelog.groups.messages import (
+    NO_MEMBER,
+    GroupState,
+    JoinGroup,
+    JoinGroupResult,
+    Refused,
+    ReplyTo,
+)
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
 

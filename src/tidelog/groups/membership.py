@@ -15,11 +15,12 @@ Source: KIP-62, KIP-345, KIP-559.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic_group import ClassicGroup, GroupState, Member
+from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import AssignmentCommitted, Env
 from tidelog.groups.events import RebalanceReason, RemovalReason
 from tidelog.groups.messages import (
     NO_MEMBER,
+    GroupState,
     Heartbeat,
     HeartbeatResult,
     LeaveGroup,

@@ -5,6 +5,7 @@ when the coordinator could not look at it at all.
 """
 
 from collections.abc import Hashable
+from enum import Enum
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -17,6 +18,17 @@ ReplyTo = Hashable
 NO_MEMBER = ""
 """The member id of a client that has none yet, or that is not a member."""
 NO_GENERATION = -1
+
+
+class GroupState(Enum):
+    """Where a group is in its cycle, in the words of DescribeGroups."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    """It does not exist."""
 
 
 class Refused(NamedTuple):
@@ -181,8 +193,66 @@ class DeleteOffsetsResult(NamedTuple):
     partitions: tuple[tuple[TopicPartition, ErrorCode], ...] = ()
 
 
+# Administration ----------------------------------------------------------------------------
+
+
+class ListedGroup(NamedTuple):
+    """A group in the answer to ListGroups (API 16)."""
+
+    group_id: str
+    protocol_type: str
+    state: GroupState
+
+
+class DescribeGroup(NamedTuple):
+    """API 15: what is the group doing, and who is in it?"""
+
+    group_id: str
+
+
+class DescribedMember(NamedTuple):
+    """A member; the last two are empty unless the group is stable."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+class DescribeGroupResult(NamedTuple):
+    """One group."""
+
+    error_code: ErrorCode
+    state: GroupState
+    protocol_type: str = ""
+    protocol_name: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+class DeleteGroup(NamedTuple):
+    """API 42: forget a group without members."""
+
+    group_id: str
+
+
+class DeleteGroupResult(NamedTuple):
+    """What became of it."""
+
+    error_code: ErrorCode
+
+
 Request = (
-    JoinGroup | SyncGroup | Heartbeat | LeaveGroup | CommitOffsets | FetchOffsets | DeleteOffsets
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DescribeGroup
+    | DeleteGroup
 )
 Result = (
     JoinGroupResult
@@ -192,6 +262,8 @@ Result = (
     | CommitOffsetsResult
     | FetchOffsetsResult
     | DeleteOffsetsResult
+    | DescribeGroupResult
+    | DeleteGroupResult
 )
 Response = Result | Refused
 

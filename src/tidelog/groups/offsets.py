@@ -18,7 +18,7 @@ Source: KIP-211, KIP-447; Kafka's OffsetMetadataManager.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic_group import ClassicGroup, GroupState
+from tidelog.groups.classic_group import ClassicGroup
 from tidelog.groups.env import Env
 from tidelog.groups.messages import (
     NO_GENERATION,
@@ -29,6 +29,7 @@ from tidelog.groups.messages import (
     DeleteOffsetsResult,
     FetchOffsets,
     FetchOffsetsResult,
+    GroupState,
     Refused,
     ReplyTo,
 )

@@ -9,7 +9,8 @@ subscription to nothing, as in Kafka.
 from typing import Final
 
 from tidelog.errors import MalformedFrame
-from tidelog.groups.classic_group import ClassicGroup, GroupState
+from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.messages import GroupState
 from tidelog.wire.notation import CLASSIC, MALFORMED
 
 CONSUMERS: Final = "consumer"

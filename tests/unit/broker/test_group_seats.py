@@ -102,13 +102,14 @@ def test_a_large_log_is_loaded_in_steps():
     steps = 0
     while isinstance(asked(seats, node), Refused):
         assert asked(seats, node) == Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        assert seats.deadline() is not None
+        assert seats.deadline() is not None and seats.list_groups() is None
         seats.wake(node.now)
         seats.check()
         steps += 1
     assert steps >= size // (GROUP_LOAD_BYTES_PER_TURN + 4000)
     assert asked(seats, node, "g119").offsets[0][1].offset == 119
-    assert seats.deadline() is None
+    assert len(seats.list_groups() or ()) == 120
+    assert seats.deadline() > node.now
 
 
 def test_what_is_not_committed_is_not_loaded():
@@ -183,5 +184,6 @@ def test_the_check_can_fail():
     seats.check()
     for seat in seats._seats.values():
         seat.coordinator.resign()
+    seats._deadline.forget()
     with pytest.raises(AssertionError, match="EveryRequestEnds"):
         seats.check()

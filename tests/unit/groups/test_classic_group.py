@@ -3,8 +3,8 @@
 import pytest
 
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic_group import ClassicGroup, GroupState, Member
-from tidelog.groups.messages import GroupProtocol
+from tidelog.groups.classic_group import ClassicGroup, Member
+from tidelog.groups.messages import GroupProtocol, GroupState
 
 
 def member(member_id, *protocols, instance_id=None):

@@ -4,8 +4,7 @@ import pytest
 
 from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.classic_group import GroupState
-from tidelog.groups.messages import GroupProtocol, Refused
+from tidelog.groups.messages import GroupProtocol, GroupState, Refused
 from tidelog.groups.records import GroupRecord, decode
 
 OTHER = (GroupProtocol("range", b"other"),)

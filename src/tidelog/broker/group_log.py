@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.groups.records import RawRecord
-from tidelog.model import NO_OFFSET, TopicPartition
+from tidelog.model import NO_OFFSET, TopicId, TopicPartition
 from tidelog.records.batch import build_batch, decode_body, iter_headers
 from tidelog.records.control import read_end_txn_marker
 from tidelog.records.record import Record
@@ -23,13 +23,19 @@ from tidelog.replication.replicas import Replicas
 class OffsetsLog:
     """The log of one coordinator (`rsm.kernel.ReplicatedLog`)."""
 
-    __slots__ = ("_leader_epoch", "_replicas", "topic_partition", "wall_ms")
+    __slots__ = ("_leader_epoch", "_replicas", "_topic_id", "topic_partition", "wall_ms")
 
     def __init__(
-        self, replicas: Replicas, topic_partition: TopicPartition, leader_epoch: int
+        self,
+        replicas: Replicas,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        leader_epoch: int,
     ) -> None:
         self._replicas = replicas
         self.topic_partition = topic_partition
+        # Replicas follow the metadata in slices: the log of a former topic may still be there.
+        self._topic_id = topic_id
         # The leadership that the coordinator belongs to.
         self._leader_epoch = leader_epoch
         # The wall time of the input being handled.
@@ -42,6 +48,7 @@ class OffsetsLog:
         return (
             partition is not None
             and partition.leadership is not None
+            and partition.topic_id == self._topic_id
             and partition.leader_epoch == self._leader_epoch
         )
 

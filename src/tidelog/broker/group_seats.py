@@ -120,7 +120,8 @@ class GroupSeats:
     # Leadership ---------------------------------------------------------------------------
 
     def on_image(self, image: MetadataImage) -> None:
-        """The replicas have applied this metadata: follows the leadership of the partitions."""
+        """Follows the leadership of the partitions. The replicas may be behind; a coordinator
+        begins when its replica leads."""
         topic = image.topics_by_name.get(OFFSETS_TOPIC)
         if topic is self._topic:
             return
@@ -149,7 +150,8 @@ class GroupSeats:
 
     def _open(self, number: int, leader_epoch: int) -> Seat:
         topic_partition = TopicPartition(OFFSETS_TOPIC, number)
-        log = OffsetsLog(self.replicas, topic_partition, leader_epoch)
+        assert self._topic is not None, f"{topic_partition} is not in the metadata"
+        log = OffsetsLog(self.replicas, topic_partition, self._topic.topic_id, leader_epoch)
         coordinator = GroupCoordinator(
             subject=str(topic_partition),
             log=log,

@@ -2,7 +2,7 @@
 
 Use: python consume.py BOOTSTRAP_SERVERS TOPIC
 
-The consumer assigns itself the partitions, because Tidelog has no consumer groups yet.
+The consumer assigns itself the partitions, so that it reads all of them, also beside other readers.
 """
 
 import sys

@@ -55,6 +55,18 @@ MAX_PENDING_DECISIONS: Final = 10_000
 """Answers of one coordinator that wait for their commit; at the bound requests are refused as
 REQUEST_TIMED_OUT, which every client retries."""
 
+MAX_GROUP_RECORDS_PER_BATCH: Final = 1 << 20
+"""Records of one batch of a group coordinator. One commit is one batch; what is too large for the
+partition in bytes is refused before."""
+
+OFFSETS_EXPIRED_PER_TURN: Final = 1000
+"""Committed offsets of one coordinator that are looked at for expiry before its node looks at its
+connections again; a group is looked at as a whole."""
+
+GROUP_LOAD_BYTES_PER_TURN: Final = 64 << 10
+"""How much of the offsets topic a node replays before it looks at its connections again: some
+milliseconds' worth."""
+
 MAX_FILES_DELETED: Final = 100
 """Files of a deleted log that go in one step."""
 

@@ -30,7 +30,9 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 METADATA_TOPIC_ID: Final = TopicId(bytes(15) + b"\x01")
 """The fixed id of the metadata topic (KIP-595)."""
 
-INTERNAL_TOPICS: Final = frozenset(("__consumer_offsets", "__transaction_state"))
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+"""Where group coordinators keep groups and committed offsets."""
+INTERNAL_TOPICS: Final = frozenset((OFFSETS_TOPIC, "__transaction_state"))
 
 NO_LEADER: Final = -1
 NO_EPOCH: Final = -1

@@ -1,6 +1,6 @@
 """Apache Kafka 4.3.1's own tools against Tidelog, and its reader of segments on Tidelog's files.
 
-Left out are the tools of groups and transactions, which Tidelog does not serve yet.
+Left out are the tools of transactions, which Tidelog does not serve yet.
 """
 
 import json
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.interop.java_tools import JavaTools, run_tool
 from tests.interop.records import START_TIMEOUT_S, STOP_TIMEOUT_S, produce
@@ -19,6 +20,7 @@ ALL = {1, 2, 3}
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 CONFIGS = "kafka.admin.ConfigCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
 @pytest.fixture
@@ -174,3 +176,29 @@ def test_the_clients_compatibility_test_passes(tools: JavaTools, cluster: LocalC
         *("--describe-acls-supported", "false", "--idempotent-producer-supported", "true"),
         *("--expect-record-too-large-exception", "false"),
     )
+
+
+def test_a_group_reads_and_is_described_reset_and_deleted(cluster: LocalCluster, tools: JavaTools):
+    create(cluster, "java-group", partitions=3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    values = [f"v{index}" for index in range(30)]
+    for index, value in enumerate(values):
+        producer.produce("java-group", value, partition=index % 3)
+    assert producer.flush(60) == 0
+    group = ("--group", "java-readers")
+    read = tools.run(
+        *(CONSOLE_CONSUMER, "--topic", "java-group", *group, "--from-beginning"),
+        *("--max-messages", "30", "--timeout-ms", "60000"),
+    )
+    assert sorted(read.split()) == sorted(values)
+    assert "java-readers" in tools.run(GROUPS, "--list")
+    lags = [line.split()[5] for line in tools.run(GROUPS, "--describe", *group).splitlines()[2:]]
+    assert lags == ["0", "0", "0"]
+    tools.run(
+        *(GROUPS, "--reset-offsets", "--to-earliest", "--topic", "java-group", *group), "--execute"
+    )
+    lags = [line.split()[5] for line in tools.run(GROUPS, "--describe", *group).splitlines()[2:]]
+    assert sum(map(int, lags)) == 30
+    tools.run(GROUPS, "--delete-offsets", *group, "--topic", "java-group:0")
+    tools.run(GROUPS, "--delete", *group)
+    assert "java-readers" not in tools.run(GROUPS, "--list")

@@ -25,6 +25,7 @@ BELOW_RUNTIME = (
     "metadata",
     "rsm",
     "controller",
+    "groups",
     "replication",
     "security",
     "broker",

@@ -103,7 +103,7 @@ class BrokerSide:
                 assert isinstance(reply_to, RequestContext)
                 k22_init_producer_id.on_granted(reply_to, producer_id)
         elif isinstance(token, AutoCreate):
-            broker.auto_topics.on_created(token)
+            broker.auto_topics.on_created(token, response)
         elif isinstance(token, replication_messages.SendAssignReplicas):
             self.replica_link.on_assign_replicas_result(token, response, now)
         else:

@@ -14,6 +14,7 @@ from tidelog.broker.control_link import ControlLink
 from tidelog.broker.controller_registration import ControllerRegistration
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
@@ -83,19 +84,25 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         request_timeout_ms=config.broker.request_timeout_ms,
         session_timeout_ms=config.broker.session_timeout_ms,
     )
+    fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
+    lifecycle = make_lifecycle(config, directory, prng, trace)
+    replicas = Replicas(
+        node_id=config.node_id, directory=directory, config=config.replication, trace=trace
+    )
     broker = Broker(
         apis=APIS,
         config=config,
         cluster_id=directory.cluster_id,
         connections=Connections.obeying(effects, config.broker),
-        replicas=Replicas(
-            node_id=config.node_id, directory=directory, config=config.replication, trace=trace
-        ),
+        replicas=replicas,
         quorum=quorum,
         controller=controller,
         control=control,
-        auto_topics=AutoTopics(control, enabled=config.broker.auto_create_topics_enable),
-        fetch_sessions=FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions),
+        auto_topics=AutoTopics(control, trace, enabled=config.broker.auto_create_topics_enable),
+        fetch_sessions=fetch_sessions,
+        groups=GroupSeats(
+            config=config, replicas=replicas, prng=Prng(prng.next_u64()), trace=trace
+        ),
         trace=trace,
         disk=disk,
     )
@@ -107,7 +114,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         metadata_log=metadata_log,
         registration=registration,
         broker=broker,
-        lifecycle=make_lifecycle(config, directory, prng, trace),
+        lifecycle=lifecycle,
     )
 
 

@@ -10,6 +10,7 @@ from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
 from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_questions import HeldQuestions
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
@@ -38,6 +39,8 @@ class Broker:
     control: ControlLink
     auto_topics: AutoTopics
     fetch_sessions: FetchSessions
+    # Stays empty on a node that is only a controller.
+    groups: GroupSeats
     trace: Trace
     # The log directory, for operators who ask how full it is.
     disk: Disk

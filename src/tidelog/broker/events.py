@@ -174,6 +174,44 @@ class RegistrationTimedOut(LifecycleEvent):
         return f"not registered, {self.answer}"
 
 
+# Coordinators ------------------------------------------------------------------------------
+
+
+@event("load_step", "loaded")
+class GroupsLoaded(PartitionEvent):
+    """This node coordinates the groups of a partition of `__consumer_offsets` from now on."""
+
+    leader_epoch: int
+    groups: int
+    offset: int
+    """Where the leadership began: everything below was replayed."""
+
+
+@event("retire", "unloaded")
+class GroupsUnloaded(PartitionEvent):
+    """This node does not coordinate the groups of a partition any longer."""
+
+    leader_epoch: int
+
+
+@event("load_step", "not loaded", level=Level.ERROR)
+class GroupsNotLoaded(PartitionEvent):
+    """A record of `__consumer_offsets` cannot be read: its groups have no coordinator here."""
+
+    reason: str
+    offset: int
+    """The first offset behind the batch."""
+
+
+@event("on_created", "not created", level=Level.WARN)
+class OffsetsTopicNotCreated(Event):
+    """The controller refused to create an internal topic; clients wait, and it is asked again."""
+
+    subject: ClassVar = "broker"
+    topic: str
+    reason: str
+
+
 # The end of the node -------------------------------------------------------------------------
 
 

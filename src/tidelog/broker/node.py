@@ -32,7 +32,7 @@ from tidelog.broker.detector_link import DetectorLink
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_snapshots import MetadataSnapshots
 from tidelog.broker.peer_answers import PeerAnswers
-from tidelog.broker.quorum_follower import QuorumFollower
+from tidelog.broker.quorum_follower import ImageFollower, QuorumFollower
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
@@ -160,9 +160,12 @@ class Node:
         )
 
     def _make_components(self, quorum_link: QuorumLink, router: Router) -> Iterator[Component]:
-        """All components, in their order. A coordinator is one more."""
+        """All components, in their order."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
+        followers: list[ImageFollower] = [self._replica_link]
+        if broker_side is not None:
+            followers.append(broker.groups)
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=quorum_link,
@@ -171,13 +174,14 @@ class Node:
             snapshots=self._snapshots,
             controller_side=controller_side,
             lifecycle=parts.lifecycle,
-            followers=[self._replica_link],
+            followers=followers,
         )
         yield self._quorum_follower
         if controller_side is not None:
             yield controller_side
         if broker_side is not None:
             yield broker_side
+            yield broker.groups
         yield CallOutcomes(
             control=broker.control,
             controller_side=controller_side,
@@ -247,6 +251,7 @@ class Node:
         self._quorum_follower.begin_tick()
         if self._controller_side is not None:
             self._controller_side.wake(now)
+        self.broker.groups.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):
@@ -299,6 +304,7 @@ class Node:
         self.broker.wall_offset_ms = offset_ms
         self._quorum.wall_offset_ms = offset_ms
         self._replicas.wall_offset_ms = offset_ms
+        self.broker.groups.wall_offset_ms = offset_ms
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
         match subject:

@@ -19,6 +19,7 @@ from tidelog.cli.arguments import command, option
 from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.dump_log import dump_log
+from tidelog.cli.groups import groups_app
 from tidelog.cli.node import format_, random_uuid, server
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.records import records_app
@@ -67,6 +68,7 @@ command(app, "random-uuid", "random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
 app.add_typer(brokers_app, name="brokers")
 app.add_typer(records_app, name="records")
+app.add_typer(groups_app, name="groups")
 app.add_typer(quorum_app, name="quorum")
 command(sim_app, "campaign", "sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")

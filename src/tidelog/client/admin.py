@@ -35,6 +35,7 @@ from tidelog.client.core.partitions import (
     read_offsets,
 )
 from tidelog.client.core.values import EARLIEST, LATEST, Address, parse_addresses
+from tidelog.client.groups import Groups
 from tidelog.errors import ErrorCode
 from tidelog.model import METADATA_TOPIC, NO_EPOCH, Endpoint, TopicPartition, Uuid
 from tidelog.wire.api import ApiKey
@@ -66,6 +67,8 @@ class AdminClient:
         self._timeout = millis(int(timeout_s * 1000))
         # The connections.
         self._brokers = Brokers(addresses, client_id="tidelog-admin", timeout_s=timeout_s)
+        # Consumer groups, which their coordinators answer for.
+        self.groups = Groups(self._brokers)
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,7 @@ _FAMILIES: Final = """
     cordoned.log.dirs create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
-    kafka.metrics.reporters metric.reporters offset.metadata.max.bytes principal.builder.class
+    kafka.metrics.reporters metric.reporters principal.builder.class
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
     quota.window.num quota.window.size.seconds security.inter.broker.protocol security.providers
     server.max.startup.time.ms telemetry.max.bytes transactional.id.expiration.ms
@@ -30,7 +30,6 @@ delegation: token.expiry.check.interval.ms token.expiry.time.ms token.max.lifeti
 follower: fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas
 group: coordinator.append.linger.ms coordinator.background.threads
     coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads
-    max.session.timeout.ms max.size min.session.timeout.ms
 group.consumer: assignment.interval.ms assignor.offload.enable assignors heartbeat.interval.ms
     max.assignment.interval.ms max.heartbeat.interval.ms max.session.timeout.ms max.size
     migration.policy min.assignment.interval.ms min.heartbeat.interval.ms min.session.timeout.ms
@@ -58,8 +57,7 @@ metadata: log.dir
 metrics: num.samples recording.level sample.window.ms
 num: io.threads network.threads recovery.threads.per.data.dir replica.alter.log.dirs.threads
     replica.fetchers
-offsets: commit.timeout.ms load.buffer.size retention.check.interval.ms retention.minutes
-    topic.compression.codec
+offsets: load.buffer.size topic.compression.codec
 remote: fetch.max.wait.ms list.offsets.request.timeout.ms
 remote.log: index.file.cache.total.size.bytes index.file.cache.ttl.ms
     metadata.custom.metadata.max.bytes metadata.manager.class.name metadata.manager.class.path

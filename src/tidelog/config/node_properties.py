@@ -162,14 +162,33 @@ replica.selector.class CLASS -> replication.replica_selector_class
     {"replica.selector.class": optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR))},
 )
 
-# No coordinator obeys these yet.
-COORDINATORS: Final = rows("""
-offsets.topic.num.partitions INT >= 1 = 50
+GROUPS: Final = rows("""
+offsets.topic.num.partitions INT >= 1 -> groups.offsets_num_partitions
     Partitions of the offsets topic.
-offsets.topic.replication.factor SHORT >= 1 = 3
+offsets.topic.replication.factor SHORT >= 1 -> groups.offsets_replication_factor
     Replicas of the offsets topic.
-offsets.topic.segment.bytes INT >= 1 = 104857600
+offsets.topic.segment.bytes INT >= 1 -> groups.offsets_segment_bytes
     Segment size of the offsets topic.
+offsets.commit.timeout.ms INT >= 1 -> groups.offsets_commit_timeout_ms
+    How long a commit may wait for the replicas of the offsets topic.
+offsets.retention.minutes INT >= 1 -> groups.offsets_retention_minutes
+    How long a group without members, or a topic without subscribers, keeps committed offsets.
+offsets.retention.check.interval.ms LONG >= 1 -> groups.offsets_retention_check_interval_ms
+    Time between two looks for offsets that have expired.
+offset.metadata.max.bytes INT >= 0 -> groups.offset_metadata_max_bytes
+    The longest text that a client may commit beside an offset.
+group.initial.rebalance.delay.ms INT >= 0 -> groups.initial_rebalance_delay_ms
+    How long the first rebalance of a group waits for more members.
+group.min.session.timeout.ms INT >= 1 -> groups.min_session_timeout_ms
+    The shortest session timeout that a member of a group may ask for.
+group.max.session.timeout.ms INT >= 1 -> groups.max_session_timeout_ms
+    The longest session timeout that a member of a group may ask for.
+group.max.size INT >= 1 -> groups.max_size
+    Members that a group may have.
+""")
+
+# No coordinator obeys these yet.
+TRANSACTIONS: Final = rows("""
 transaction.state.log.num.partitions INT >= 1 = 50
     Partitions of the transaction topic.
 transaction.state.log.replication.factor SHORT >= 1 = 3
@@ -178,8 +197,6 @@ transaction.state.log.min.isr INT >= 1 = 2
     `min.insync.replicas` of the transaction topic.
 transaction.state.log.segment.bytes INT >= 1 = 104857600
     Segment size of the transaction topic.
-group.initial.rebalance.delay.ms INT >= 0 = 3000
-    How long the first rebalance of a group waits for more members.
 transaction.max.timeout.ms INT >= 1 = 900000
     The longest timeout a transaction may ask for.
 """)
@@ -198,6 +215,6 @@ tidelog.events.topic.enable BOOLEAN -> events.topic_enable
 """)
 
 NODE_PROPERTIES: Final = (
-    _IDENTITY | BROKER | CONTROLLER | QUORUM | REPLICATION | COORDINATORS | _EVENTS
+    _IDENTITY | BROKER | CONTROLLER | QUORUM | REPLICATION | GROUPS | TRANSACTIONS | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

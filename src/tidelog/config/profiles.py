@@ -20,6 +20,7 @@ TEST_PROFILE: Final = {
     "controller.quorum.fetch.timeout.ms": "600",
     "controller.quorum.election.backoff.max.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "100",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }

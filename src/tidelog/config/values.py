@@ -139,6 +139,23 @@ class BrokerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupsConfig:
+    """What group coordinators obey."""
+
+    offsets_num_partitions: int = 50
+    offsets_replication_factor: int = 3
+    offsets_segment_bytes: int = 100 << 20
+    offsets_commit_timeout_ms: int = 5000
+    offset_metadata_max_bytes: int = 4096
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    initial_rebalance_delay_ms: int = 3000
+    min_session_timeout_ms: int = 6000
+    max_session_timeout_ms: int = 1_800_000
+    max_size: int = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
 class EventsConfig:
     """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
@@ -195,6 +212,7 @@ class NodeConfig:
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
+    groups: GroupsConfig = field(default_factory=GroupsConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

@@ -24,8 +24,9 @@ from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
-from tidelog.log.values import InvalidRecords
-from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP
+from tidelog.kraft.messages import NotLeader
+from tidelog.log.values import AppendOrigin, InvalidRecords
+from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
 from tidelog.replication.messages import Reply, ReplyTo
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import DelayedProduce
@@ -123,6 +124,31 @@ class ProducePath:
             log.log_start_offset,
         )
         return result, appended.last_offset + 1
+
+    def append_as_coordinator(
+        self, key: TopicPartition, leader_epoch: int, batch: bytes, wall_ms: int
+    ) -> int:
+        """Appends a batch of the coordinator that this leadership has; returns its last offset. Its
+        commit is the high watermark's business, also below the min ISR.
+
+        Raises `NotLeader`, and `ProtocolError` for a batch that is too large."""
+        partition = self._env.hosted.partitions.get(key)
+        leadership = None if partition is None else partition.leadership
+        if partition is None or leadership is None or leadership.leader_epoch != leader_epoch:
+            raise NotLeader(f"{key} is not led here in epoch {leader_epoch}")
+        log = partition.log
+        if len(batch) > log.config.max_message_bytes:
+            detail = f"`{len(batch)}` bytes, {log.config.max_message_bytes} are allowed"
+            raise ProtocolError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
+        try:
+            appended = log.append_as_leader(
+                batch, leader_epoch, wall_ms, origin=AppendOrigin.COORDINATOR
+            )
+        except StorageError as error:
+            self._env.changed.failed.append((partition, error))
+            raise NotLeader(str(error)) from error
+        self._env.changed.mark_appended(partition)
+        return appended.last_offset
 
     # Completion -----------------------------------------------------------------------------
 

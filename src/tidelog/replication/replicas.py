@@ -39,7 +39,8 @@ from tidelog.config import ReplicationConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, LogDamaged, StorageError
+from tidelog.kraft.committed import contiguous
 from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
@@ -204,6 +205,33 @@ class Replicas:
         """Appends; the `Reply` follows, at once or when the high watermark has passed."""
         self._stir()
         self._produce.produce(request, reply_to, now, wall_ms)
+
+    def append_as_coordinator(
+        self, topic_partition: TopicPartition, leader_epoch: int, batch: bytes, wall_ms: int
+    ) -> int:
+        """Appends a batch of a coordinator on the leader of its partition; returns the last offset,
+        which is committed when the high watermark has passed it.
+
+        Raises `NotLeader` when the partition is not led here in this epoch, and `ProtocolError` for
+        a batch that is too large; nothing is appended then."""
+        self._stir()
+        return self._produce.append_as_coordinator(topic_partition, leader_epoch, batch, wall_ms)
+
+    def read_committed(
+        self, topic_partition: TopicPartition, offset: int, max_bytes: int, now: Instant
+    ) -> bytes | None:
+        """Whole batches of a led partition from `offset` on, below the high watermark, at least
+        one. `None` when the log cannot be read: then it is out of service."""
+        self._stir()
+        partition = self._env.hosted.partitions[topic_partition]
+        log = partition.log
+        try:
+            found = log.read(offset, max_bytes, log.high_watermark, at_least_one=True)
+            return contiguous(found.chunks)
+        except (StorageError, LogDamaged) as error:
+            self._env.changed.failed.append((partition, error))
+            self._take_failed(now)
+            return None
 
     def fetch(
         self,

@@ -191,6 +191,11 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         a quorum that commits nothing cannot fill the memory."""
         return len(self._waiting) < self._max_pending
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether anything that was appended here waits for its commit."""
+        return bool(self._tail)
+
     def become_active(self, epoch: int) -> None:
         """Starts deciding; everything before this leadership must have been committed here."""
         assert not self.active, f"already active in epoch {self._epoch}"

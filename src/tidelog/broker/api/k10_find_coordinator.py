@@ -1,31 +1,92 @@
-"""FindCoordinator (10), versions 0-6: there are no coordinators yet.
+"""FindCoordinator (10), versions 0-6: which broker coordinates a group.
 
-Groups and transactions have no coordinator in this version of the broker, so every key answers
-COORDINATOR_NOT_AVAILABLE, which clients retry. Key types: 0 group, 1 transaction, 2 share group;
-any other is INVALID_REQUEST.
+A group belongs to a partition of `__consumer_offsets`, and its coordinator is the leader of that
+partition. The first question creates the topic, with `offsets.topic.num.partitions` and
+`offsets.topic.replication.factor`; while it is being created, and while the partition has no leader
+that can be reached, the answer is COORDINATOR_NOT_AVAILABLE, which clients retry.
+
+Key types: 0 group; 1 transaction and 2 share group, which have no coordinator in this version of
+the broker and answer the same; any other is INVALID_REQUEST. Held as Metadata is, for the same
+reason: a client that has just lost its coordinator would be sent to it again.
 """
 
-from typing import Final
+from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasUnreachable
 from tidelog.broker.connections import RequestContext
+from tidelog.config import GroupsConfig
+from tidelog.controller.topic_messages import NewTopic
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.groups.coordinator import partition_of
+from tidelog.model import OFFSETS_TOPIC
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
+GROUP: Final = 0
+_WITHOUT_COORDINATOR: Final = (1, 2)
 
-def handle(node: object, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers every key with the same error."""
-    code, message = ErrorCode.COORDINATOR_NOT_AVAILABLE, "this broker hosts no coordinators"
-    if field(request, "key_type", 0) not in (0, 1, 2):
-        code, message = ErrorCode.INVALID_REQUEST, "unknown key type"
-    place = {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": message}
-    keys = field(request, "coordinator_keys", ())
-    coordinators = [{"key": key, **place} for key in keys]
-    context.answer(reply(context.response_type, coordinators=coordinators, **place))
+
+class Node(HasAutoTopics, HasConfig, HasImage, HasUnreachable, Protocol):
+    """What FindCoordinator needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Answers from the committed image."""
+    key_type = field(request, "key_type", GROUP)
+    keys = field(request, "coordinator_keys", None)
+    if keys is None:
+        context.answer(reply(context.response_type, **_place(node, context, key_type, request.key)))
+    else:
+        places = [{"key": key, **_place(node, context, key_type, key)} for key in keys]
+        context.answer(reply(context.response_type, coordinators=places))
+    if key_type == GROUP and OFFSETS_TOPIC not in node.image.topics_by_name:
+        node.auto_topics.create_internal(offsets_topic(node.config.groups), now)
+
+
+def _place(node: Node, context: RequestContext, key_type: int, key: str) -> dict[str, object]:
+    if key_type in _WITHOUT_COORDINATOR:
+        return _nowhere("this broker hosts no such coordinators")
+    if key_type != GROUP:
+        return _nowhere("unknown key type", ErrorCode.INVALID_REQUEST)
+    topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _nowhere(f"`{OFFSETS_TOPIC}` is being created")
+    leader_id = topic.partitions[partition_of(key, len(topic.partitions))].leader
+    endpoint = node.image.endpoint(leader_id, context.listener)
+    if endpoint is None or not node.image.is_alive(leader_id) or leader_id in node.unreachable:
+        return _nowhere("the partition of the group has no leader")
+    return {
+        "node_id": leader_id,
+        "host": endpoint.host,
+        "port": endpoint.port,
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+    }
+
+
+def _nowhere(
+    message: str, code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE
+) -> dict[str, object]:
+    return {"node_id": -1, "host": "", "port": -1, "error_code": code, "error_message": message}
+
+
+def offsets_topic(config: GroupsConfig) -> NewTopic:
+    """`__consumer_offsets`, as Kafka creates it."""
+    configs = (
+        ("cleanup.policy", "compact"),
+        ("compression.type", "producer"),
+        ("segment.bytes", str(config.offsets_segment_bytes)),
+    )
+    return NewTopic(
+        OFFSETS_TOPIC,
+        config.offsets_num_partitions,
+        config.offsets_replication_factor,
+        configs=configs,
+    )
 
 
 API: Final = LocalApi(
@@ -39,4 +100,5 @@ API: Final = LocalApi(
         on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="key type 2"),
     ),
     handle=handle,
+    is_held=True,
 )

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.fetch_sessions import FetchSessions
+from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
@@ -62,6 +63,12 @@ class HasFetchSessions(Protocol):
     """The incremental fetch sessions of all clients."""
 
     fetch_sessions: FetchSessions
+
+
+class HasGroups(Protocol):
+    """The group coordinators of this node."""
+
+    groups: GroupSeats
 
 
 class HasImage(Protocol):

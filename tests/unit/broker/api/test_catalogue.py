@@ -5,9 +5,9 @@ from tidelog.broker.api.declaration import EnvelopeApi, HotApi, Listener
 from tidelog.wire.api import ApiKey
 
 
-def test_no_group_api_is_listed_while_none_is_served():
-    groups = {ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_COMMIT}
-    assert not groups & APIS.advertised(Listener.BROKER).keys()
+def test_what_is_not_served_is_not_listed():
+    transactions = {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
+    assert not transactions & APIS.advertised(Listener.BROKER).keys()
 
 
 def test_every_declaration_has_the_row_of_a_table():

@@ -1,9 +1,12 @@
-"""FindCoordinator: none lives here, in either shape of the answer."""
+"""FindCoordinator: the leader of a group's partition, which the first question creates."""
 
 import pytest
 
+from tests.unit.broker.api.group_client import SETTINGS, find, one_node
 from tests.unit.broker.api.wire_turns import versions
+from tests.unit.broker.one_node import OneNode
 from tidelog.errors import ErrorCode
+from tidelog.model import OFFSETS_TOPIC
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import has_field
 from tidelog.wire.values import error_of
@@ -11,26 +14,60 @@ from tidelog.wire.values import error_of
 VERSIONS = versions(ApiKey.FIND_COORDINATOR)
 
 
+def test_the_first_question_creates_the_topic():
+    node = OneNode(**SETTINGS, offsets_topic_segment_bytes="2097152")
+    wire = node.client()
+    first = find(wire)
+    assert error_of(first.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (first.node_id, first.host, first.port) == (-1, "", -1)
+    node.run_until(lambda: OFFSETS_TOPIC in node.broker.image.topics_by_name)
+    image = node.broker.image
+    assert len(image.topics_by_name[OFFSETS_TOPIC].partitions) == 3
+    assert dict(image.topic_configs(OFFSETS_TOPIC)) == {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        "segment.bytes": "2097152",
+    }
+    assert find(wire).node_id == 1
+
+
+def test_topics_of_clients_need_not_be_created_for_it():
+    assert one_node(auto_create_topics_enable="false")
+
+
+def test_too_few_brokers_for_its_replicas_are_logged():
+    node = OneNode(offsets_topic_replication_factor="3")
+    wire = node.client()
+    for _ in range(2):
+        assert error_of(find(wire).error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        node.advance(100)
+    assert sum("OffsetsTopicNotCreated" in repr(each) for each in node.trace.events) == 2
+
+
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v < 4])
-def test_one_key(wire, version):
+def test_one_key(version):
+    wire = one_node().client()
     response = wire.call(ApiKey.FIND_COORDINATOR, version, key="group", key_type=0)
-    assert error_of(response.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (response.node_id, response.host, response.port) == (-1, "", -1)
-    if version == 0:
-        assert not has_field(type(response), "error_message")
-    else:
-        assert response.error_message == "this broker hosts no coordinators"
+    assert error_of(response.error_code) is ErrorCode.NONE
+    assert (response.node_id, response.host, response.port) == (1, "host1", 9092)
+    assert has_field(type(response), "error_message") == (version > 0)
 
 
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v >= 4])
-def test_many_keys(wire, version):
+def test_many_keys(version):
+    wire = one_node().client()
     keys = ("a", "b", "a")
-    response = wire.call(ApiKey.FIND_COORDINATOR, version, coordinator_keys=keys, key_type=1)
+    response = wire.call(ApiKey.FIND_COORDINATOR, version, coordinator_keys=keys, key_type=0)
     assert [item.key for item in response.coordinators] == list(keys)
-    codes = {error_of(item.error_code) for item in response.coordinators}
-    assert codes == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    messages = {item.error_message for item in response.coordinators}
-    assert messages == {"this broker hosts no coordinators"}
+    assert {(item.node_id, item.port) for item in response.coordinators} == {(1, 9092)}
+
+
+@pytest.mark.parametrize("key_type", [1, 2])
+def test_other_coordinators_do_not_exist(wire, key_type):
+    response = wire.call(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("k",), key_type=key_type)
+    code = error_of(response.coordinators[0].error_code)
+    assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert wire.node.broker.auto_topics.creating == set()
 
 
 @pytest.mark.parametrize("key_type", [3, -1, 127])
@@ -39,3 +76,14 @@ def test_unknown_kinds_of_keys(wire, key_type):
     assert error_of(single.error_code) is ErrorCode.INVALID_REQUEST
     many = wire.call(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("k",), key_type=key_type)
     assert error_of(many.coordinators[0].error_code) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_leader_that_is_fenced_is_none():
+    node = OneNode(**SETTINGS)
+    node.add_broker(2)
+    wire = node.client()
+    wire.create_topic(OFFSETS_TOPIC, replicas=(2,))
+    found = find(wire)
+    assert (found.node_id, found.host) == (2, "host2")
+    node.run_until(lambda: not node.broker.image.is_alive(2))
+    assert error_of(find(wire).error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE

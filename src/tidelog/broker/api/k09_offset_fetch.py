@@ -1,0 +1,159 @@
+"""OffsetFetch (9), versions 1-10: up to where groups have read.
+
+The coordinator of each group answers with what is committed; -1 stands for a partition without.
+While it is not there, the answer is an error and never an offset: a client that took -1 for the
+truth would begin from its `auto.offset.reset` (KAFKA-7190). `require_stable` asks to wait for open
+transactions, of which there are none in this version of the broker.
+
+Version 8 and up ask for several groups. Version 10 names topics by id; one that the metadata does
+not have is UNKNOWN_TOPIC_ID, and left out when all are asked for.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.gathering import Gathering
+from tidelog.broker.api.needs import HasGroups, HasImage
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.messages import FetchOffsets, FetchOffsetsResult, Refused, Response
+from tidelog.groups.records import CommittedOffset
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.values import bytes_of
+
+FIRST_VERSION_WITH_GROUP_ERROR: Final = 2
+FIRST_VERSION_WITH_GROUPS: Final = 8
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+
+
+class Node(HasGroups, HasImage, Protocol):
+    """What OffsetFetch needs."""
+
+
+class _Topic(NamedTuple):
+    """A topic of a question, by the name and id that are known of it."""
+
+    name: str | None
+    topic_id: TopicId
+    partitions: tuple[int, ...]
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Asks the coordinators of all groups."""
+    version = context.header.api_version
+    groups = request.groups if version >= FIRST_VERSION_WITH_GROUPS else [request]
+
+    def finish(rows: list[dict[str, object]]) -> None:
+        if version >= FIRST_VERSION_WITH_GROUPS:
+            context.answer(reply(context.response_type, groups=rows))
+        else:
+            context.answer(reply(context.response_type, **rows[0]))
+
+    gathering = Gathering[dict[str, object]](len(groups), finish)
+    for index, group in enumerate(groups):
+        _ask(node, group, version, gathering, index, now)
+
+
+def _ask(
+    node: Node,
+    group: Entity,
+    version: int,
+    gathering: "Gathering[dict[str, object]]",
+    index: int,
+    now: Instant,
+) -> None:
+    wanted = None if group.topics is None else [_resolve(node.image, each) for each in group.topics]
+    by_id, take = version >= FIRST_VERSION_WITH_TOPIC_IDS, gathering.part(index)
+
+    def answer(response: Response) -> None:
+        row: dict[str, object] = {"group_id": group.group_id, "error_code": ErrorCode.NONE}
+        if isinstance(response, Refused):
+            code = response.error_code
+            row["error_code"] = code
+            failed = wanted if version < FIRST_VERSION_WITH_GROUP_ERROR else None
+            row["topics"] = [_topic_row(each, {}, code) for each in failed or ()]
+            take(row)
+            return
+        assert isinstance(response, FetchOffsetsResult), f"{response}"
+        offsets = dict(response.offsets)
+        topics = _all_topics(node.image, offsets, by_id) if wanted is None else wanted
+        row["topics"] = [
+            _topic_row(
+                each, offsets, ErrorCode.UNKNOWN_TOPIC_ID if each.name is None else ErrorCode.NONE
+            )
+            for each in topics
+        ]
+        take(row)
+
+    partitions = None
+    if wanted is not None:
+        partitions = tuple(
+            TopicPartition(each.name, number)
+            for each in wanted
+            if each.name is not None
+            for number in each.partitions
+        )
+    node.groups.ask(FetchOffsets(group.group_id, partitions), GroupCall(answer), now)
+
+
+def _resolve(image: MetadataImage, topic: Entity) -> _Topic:
+    name: str | None = field(topic, "name", None)
+    topic_id = TopicId(bytes_of(field(topic, "topic_id", None)))
+    if name is None:
+        known = image.topics_by_id.get(topic_id)
+        name = None if known is None else known.name
+    return _Topic(name, topic_id, topic.partition_indexes)
+
+
+def _all_topics(
+    image: MetadataImage, offsets: Mapping[TopicPartition, CommittedOffset | None], by_id: bool
+) -> list[_Topic]:
+    partitions: dict[str, list[int]] = {}
+    for topic, number in offsets:
+        partitions.setdefault(topic, []).append(number)
+    found = []
+    for name, numbers in partitions.items():
+        known = image.topics_by_name.get(name)
+        if known is not None or not by_id:
+            topic_id = ZERO_TOPIC_ID if known is None else known.topic_id
+            found.append(_Topic(name, topic_id, tuple(numbers)))
+    return found
+
+
+def _topic_row(
+    topic: _Topic, offsets: Mapping[TopicPartition, CommittedOffset | None], code: ErrorCode
+) -> dict[str, object]:
+    rows = []
+    for number in topic.partitions:
+        found = offsets.get(TopicPartition(topic.name or "", number))
+        rows.append(
+            {
+                "partition_index": number,
+                "committed_offset": NO_OFFSET if found is None else found.offset,
+                "committed_leader_epoch": NO_EPOCH if found is None else found.leader_epoch,
+                "metadata": "" if found is None else found.metadata,
+                "error_code": code,
+            }
+        )
+    return {"name": topic.name or "", "topic_id": topic.topic_id, "partitions": rows}
+
+
+API: Final = LocalApi(
+    key=ApiKey.OFFSET_FETCH,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(1, 10),
+    requires=(
+        on(Operation.DESCRIBE, ResourceType.GROUP),
+        on(Operation.DESCRIBE, ResourceType.TOPIC),
+    ),
+    handle=handle,
+)

@@ -1,0 +1,44 @@
+"""Heartbeat (12), versions 0-4: a member of a group is alive.
+
+The coordinator of the group answers at once (`groups/membership.py`). REBALANCE_IN_PROGRESS asks
+the member to join again.
+"""
+
+from typing import Final
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasGroups
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.groups.messages import Heartbeat, HeartbeatResult, Refused, Response
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field
+
+
+def handle(node: HasGroups, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Hands the sign of life to the coordinator."""
+    asked = Heartbeat(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        field(request, "group_instance_id", None),
+    )
+
+    def answer(response: Response) -> None:
+        assert isinstance(response, HeartbeatResult | Refused), f"{response}"
+        context.answer(reply(context.response_type, error_code=response.error_code))
+
+    node.groups.ask(asked, GroupCall(answer), now)
+
+
+API: Final = LocalApi(
+    key=ApiKey.HEARTBEAT,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 4),
+    requires=(on(Operation.READ, ResourceType.GROUP),),
+    handle=handle,
+)

@@ -1,0 +1,50 @@
+"""SyncGroup (14), versions 0-5: the assignment of a generation, from its leader to each member.
+
+The coordinator of the group decides (`groups/membership.py`); the answer comes when the leader's
+assignment is committed to `__consumer_offsets`. From version 5 on the client names the protocol
+that it takes the group for (KIP-559), which is checked.
+"""
+
+from typing import Final
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasGroups
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.groups.messages import Refused, Response, SyncGroup, SyncGroupResult
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field
+
+
+def handle(node: HasGroups, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Hands the question, and the leader's assignment, to the coordinator."""
+    asked = SyncGroup(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        field(request, "group_instance_id", None),
+        field(request, "protocol_type", None),
+        field(request, "protocol_name", None),
+        tuple((each.member_id, bytes(each.assignment)) for each in request.assignments),
+    )
+
+    def answer(response: Response) -> None:
+        if isinstance(response, Refused):
+            response = SyncGroupResult(response.error_code)
+        assert isinstance(response, SyncGroupResult), f"{response}"
+        context.answer(reply(context.response_type, **response._asdict()))
+
+    node.groups.ask(asked, GroupCall(answer), now)
+
+
+API: Final = LocalApi(
+    key=ApiKey.SYNC_GROUP,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 5),
+    requires=(on(Operation.READ, ResourceType.GROUP),),
+    handle=handle,
+)

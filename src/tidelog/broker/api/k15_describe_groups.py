@@ -1,0 +1,87 @@
+"""DescribeGroups (15), versions 0-6: what groups are doing, and who is in them.
+
+The coordinator of each group answers with its state at the moment. Metadata and assignment of the
+members are left out unless the group is stable. A group that does not exist is in the state `Dead`;
+from version 6 on it is GROUP_ID_NOT_FOUND as well.
+
+Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.cluster_rows import OPERATIONS_NOT_ASKED
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.gathering import Gathering
+from tidelog.broker.api.needs import HasGroups
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.messages import (
+    DescribedMember,
+    DescribeGroup,
+    DescribeGroupResult,
+    Refused,
+    Response,
+)
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity
+
+FIRST_VERSION_WITH_GROUP_NOT_FOUND: Final = 6
+
+
+def handle(node: HasGroups, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Asks the coordinators of all groups."""
+    gathering = Gathering[dict[str, object]](
+        len(request.groups), lambda rows: context.answer(reply(context.response_type, groups=rows))
+    )
+    for index, group_id in enumerate(request.groups):
+        call = GroupCall(_answer(group_id, context.header.api_version, gathering, index))
+        node.groups.ask(DescribeGroup(group_id), call, now)
+
+
+def _answer(
+    group_id: str, version: int, gathering: "Gathering[dict[str, object]]", index: int
+) -> Callable[[Response], None]:
+    take = gathering.part(index)
+
+    def answer(response: Response) -> None:
+        assert isinstance(response, DescribeGroupResult | Refused), f"{response}"
+        code, state = response.error_code, ""
+        members: tuple[DescribedMember, ...] = ()
+        row: dict[str, object] = {
+            "group_id": group_id,
+            "error_message": None,
+            "protocol_type": "",
+            "protocol_data": "",
+            "authorized_operations": OPERATIONS_NOT_ASKED,
+        }
+        if isinstance(response, DescribeGroupResult):
+            state, members = response.state.value, response.members
+            row["protocol_type"] = response.protocol_type
+            row["protocol_data"] = response.protocol_name
+            if code is ErrorCode.GROUP_ID_NOT_FOUND:
+                row["error_message"] = f"Group {group_id} not found."
+                if version < FIRST_VERSION_WITH_GROUP_NOT_FOUND:
+                    code = ErrorCode.NONE
+        row |= {
+            "error_code": code,
+            "group_state": state,
+            "members": [each._asdict() for each in members],
+        }
+        take(row)
+
+    return answer
+
+
+API: Final = LocalApi(
+    key=ApiKey.DESCRIBE_GROUPS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 6),
+    requires=(on(Operation.DESCRIBE, ResourceType.GROUP),),
+    handle=handle,
+)

@@ -1,0 +1,61 @@
+"""OffsetDelete (47), version 0: forgets how far a group has read (KIP-496).
+
+The coordinator of the group decides (`groups/offsets.py`). Topics that a member is subscribed to
+are GROUP_SUBSCRIBED_TO_TOPIC; a group of other members than consumers is NON_EMPTY_GROUP. Refused
+here: topics that the metadata does not have, with UNKNOWN_TOPIC_OR_PARTITION.
+"""
+
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasGroups, HasImage
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.messages import DeleteOffsets, DeleteOffsetsResult, Refused, Response
+from tidelog.model import TopicPartition
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity
+
+
+class Node(HasGroups, HasImage, Protocol):
+    """What OffsetDelete needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Hands the partitions of known topics to the coordinator."""
+    wanted = [
+        TopicPartition(topic.name, row.partition_index)
+        for topic in request.topics
+        for row in topic.partitions
+    ]
+    known = tuple(each for each in wanted if each.topic in node.image.topics_by_name)
+
+    def answer(response: Response) -> None:
+        if isinstance(response, Refused):
+            response = DeleteOffsetsResult(response.error_code)
+        assert isinstance(response, DeleteOffsetsResult), f"{response}"
+        topics: dict[str, list[dict[str, object]]] = {}
+        if response.error_code is ErrorCode.NONE:
+            codes = dict(response.partitions)
+            for each in wanted:
+                code = codes.get(each, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                row: dict[str, object] = {"partition_index": each.partition, "error_code": code}
+                topics.setdefault(each.topic, []).append(row)
+        rows = [{"name": name, "partitions": found} for name, found in topics.items()]
+        context.answer(reply(context.response_type, error_code=response.error_code, topics=rows))
+
+    node.groups.ask(DeleteOffsets(request.group_id, known), GroupCall(answer), now)
+
+
+API: Final = LocalApi(
+    key=ApiKey.OFFSET_DELETE,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 0),
+    requires=(on(Operation.DELETE, ResourceType.GROUP), on(Operation.READ, ResourceType.TOPIC)),
+    handle=handle,
+)

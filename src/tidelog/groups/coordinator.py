@@ -1,0 +1,268 @@
+"""A group coordinator: all groups of one partition of `__consumer_offsets`, on its leader.
+
+A group belongs to the partition that the hash of its id names (`partition_of`), and to the broker
+that leads this partition. So the leader election of partitions is that of coordinators too.
+
+Theory. The coordinator is a state machine on the kernel (`rsm/kernel.py`), as the controller is:
+it decides a request against the newest state, appends records, and answers when they are committed.
+Its log is a partition, so committed means: below the high watermark. A new coordinator first loads,
+which is replaying the partition up to where its leadership began; it decides nothing before all of
+that is committed, so that it never shows an offset that another leader could take back. When the
+leadership is lost, all that was not committed is gone, and all that wait get NOT_COORDINATOR.
+
+What members are doing at the moment is not in the log (`classic_group.py`). A new coordinator has
+the members of the last written generation; their sessions begin with its own activation.
+
+| part | decides |
+| --- | --- |
+| `joining` | JoinGroup |
+| `membership` | SyncGroup, Heartbeat, LeaveGroup |
+| `rebalances` | when a generation begins and ends, who is removed |
+| `offsets` | OffsetCommit, OffsetFetch, OffsetDelete |
+| `expiry` | which offsets are forgotten |
+| `queries` | ListGroups, DescribeGroups, DeleteGroups |
+
+Invariants: those of the kernel and the parts; a request gets exactly one answer; a group in memory
+is known to the log or has members.
+
+Left out: which broker is asked (`broker/`), KIP-848, transactions.
+
+Source: KIP-62, KIP-848 (the cycle); Kafka's group coordinator.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Final, get_args
+
+from tidelog.config import GroupsConfig
+from tidelog.env.instant import Instant, earliest
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
+from tidelog.groups import messages
+from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.env import AssignmentCommitted, Env, GroupsKernel
+from tidelog.groups.events import RebalanceReason
+from tidelog.groups.expiry import Expiry
+from tidelog.groups.image import GroupsImage, GroupsMachine
+from tidelog.groups.joining import Joining
+from tidelog.groups.membership import Membership
+from tidelog.groups.messages import GroupState, Refused, Reply, ReplyTo, Request
+from tidelog.groups.offsets import Offsets
+from tidelog.groups.queries import Queries
+from tidelog.groups.rebalances import Rebalances
+from tidelog.groups.records import RawRecord
+from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
+from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
+
+_NOT_COORDINATOR: Final = Refused(ErrorCode.NOT_COORDINATOR)
+_INT32_MASK: Final = 0xFFFFFFFF
+
+
+def partition_of(group_id: str, partitions: int) -> int:
+    """The partition of `__consumer_offsets` that a group belongs to: Java's hash of its id."""
+    hash_code = 0
+    encoded = group_id.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        unit = encoded[index] << 8 | encoded[index + 1]
+        hash_code = (31 * hash_code + unit) & _INT32_MASK
+    if hash_code >= 1 << 31:
+        hash_code = (1 << 32) - hash_code
+    # The absolute value of the lowest number is not one of 32 bits; Kafka takes 0.
+    return (0 if hash_code == 1 << 31 else hash_code) % partitions
+
+
+class GroupCoordinator:
+    """The groups of one partition."""
+
+    def __init__(
+        self,
+        *,
+        subject: str,
+        log: ReplicatedLog[RawRecord],
+        config: GroupsConfig,
+        prng: Prng,
+        trace: Trace,
+    ) -> None:
+        kernel: GroupsKernel = Kernel(
+            GroupsMachine(),
+            log,
+            initial=GroupsImage(),
+            max_batch_records=MAX_GROUP_RECORDS_PER_BATCH,
+            compacted=True,
+        )
+        self._kernel = kernel
+        self._env = env = Env(subject=subject, config=config, prng=prng, trace=trace, kernel=kernel)
+        self._rebalances = Rebalances(env)
+        self._joining = Joining(env, self._rebalances)
+        self._membership = Membership(env, self._rebalances)
+        self._offsets = Offsets(env)
+        self._queries = Queries(env)
+        self._expiry = Expiry(env)
+
+    # Views --------------------------------------------------------------------------------
+
+    @property
+    def active(self) -> bool:
+        """Whether this node decides for these groups."""
+        return self._kernel.active
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether answers may wait for the high watermark."""
+        return self._kernel.has_uncommitted
+
+    @property
+    def committed(self) -> GroupsImage:
+        """What no other leader can take back."""
+        return self._kernel.committed
+
+    @property
+    def groups(self) -> Mapping[str, ClassicGroup]:
+        """The groups with members, to be looked at and not changed."""
+        return self._env.groups
+
+    @property
+    def is_deposed(self) -> bool:
+        """Whether an append has shown that another node leads: the owner must `resign` it."""
+        return self._env.is_deposed
+
+    @property
+    def wall_offset_ms(self) -> int:
+        """Wall time in ms minus monotonic time in ms."""
+        return self._env.wall_offset_ms
+
+    @wall_offset_ms.setter
+    def wall_offset_ms(self, value: int) -> None:
+        self._env.wall_offset_ms = value
+
+    # The log ------------------------------------------------------------------------------
+
+    def load(self, batch: Committed[RawRecord]) -> None:
+        """Takes the next batches of the log, which are committed."""
+        self._kernel.on_committed(batch)
+
+    def become_active(self, epoch: int, now: Instant) -> None:
+        """Everything before this leadership is loaded: decides from now on. The members that the
+        log knows have one session timeout to come back."""
+        self._kernel.become_active(epoch)
+        self._expiry.start(now)
+        env = self._env
+        for group_id, image in env.kernel.committed.groups.items():
+            if image.value is None or not image.value.members:
+                continue
+            group = env.groups[group_id] = ClassicGroup.of(group_id, image.value)
+            for member in group.members.values():
+                env.begin_session(group, member, now)
+            if len(group.members) > env.config.max_size:
+                self._rebalances.prepare(group, RebalanceReason.TOO_MANY_MEMBERS, now)
+
+    def on_high_watermark(self, high_watermark: int, now: Instant) -> None:
+        """Everything below is committed; answers that waited for it are due."""
+        self._kernel.on_high_watermark(high_watermark)
+        self._collect(now)
+
+    def resign(self) -> None:
+        """Another node leads: all that wait get NOT_COORDINATOR."""
+        env = self._env
+        self._kernel.resign(_NOT_COORDINATOR)
+        for group in env.groups.values():
+            for member in group.members.values():
+                self._rebalances.answer_waiting(member, ErrorCode.NOT_COORDINATOR)
+        env.groups.clear()
+        for reply_to, response in self._kernel.take_replies():
+            if not isinstance(reply_to, AssignmentCommitted):
+                assert not isinstance(response, AssignmentCommitted), f"{response}"
+                env.replies.append(Reply(reply_to, response))
+
+    # Requests -----------------------------------------------------------------------------
+
+    def list_groups(self) -> list[messages.ListedGroup]:
+        """All groups, in no particular order."""
+        return self._queries.list()
+
+    def handle(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
+        """Decides one request; its answer comes out of `take_replies`, now or later."""
+        assert self.active, f"{self._env.subject} decides nothing yet"
+        _DECIDERS[type(request)](self, request, reply_to, now)
+        self._collect(now)
+
+    def wake(self, now: Instant) -> None:
+        """Ends the sessions and waits that are due."""
+        if not self.active:
+            return
+        timers = self._env.timers
+        while (key := timers.take_due(now)) is not None:
+            group_id, member_id = key
+            group = self._env.groups.get(group_id)
+            if group is None:
+                continue
+            if not member_id:
+                self._rebalances.on_deadline(group, now)
+            elif member_id in group.members or member_id in group.pending:
+                self._rebalances.on_silent(group, member_id, now)
+        self._expiry.wake(now)
+        self._collect(now)
+
+    def deadline(self) -> Instant | None:
+        """When a session or a wait may be over, or offsets may have expired."""
+        return earliest(self._env.timers.next(), self._expiry.due_at) if self.active else None
+
+    def take_replies(self) -> list[Reply]:
+        """All answers that became due."""
+        replies, self._env.replies = self._env.replies, []
+        return replies
+
+    def _collect(self, now: Instant) -> None:
+        """Takes what is committed from the kernel: answers, and assignments for members."""
+        while self._kernel.has_replies:
+            for reply_to, response in self._kernel.take_replies():
+                if isinstance(reply_to, AssignmentCommitted):
+                    self._rebalances.on_assignment_committed(reply_to, now)
+                else:
+                    assert not isinstance(response, AssignmentCommitted), f"{response}"
+                    self._env.answer(reply_to, response)
+
+    # Invariants ---------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Asserts the invariants; `env/` of the parts included."""
+        self._kernel.check()
+        self._env.timers.check()
+        for group_id, group in self._env.groups.items():
+            assert group_id == group.group_id and not group.is_idle, f"{group_id} is kept"
+            group.check()
+            image = self._kernel.latest.get(group_id)
+            written = None if image is None else image.value
+            assert written is None or written.generation_id <= group.generation_id, (
+                f"GenerationMonotonic: {group_id} wrote {written.generation_id}, "
+                f"has {group.generation_id}"
+            )
+            self._check_sessions(group)
+
+    def _check_sessions(self, group: ClassicGroup) -> None:
+        """A member that waits for nothing is being watched, or it would stay for ever."""
+        for member in group.members.values():
+            waits = member.join_reply is not None or member.sync_reply is not None
+            assert waits or self._env.timers.has((group.group_id, member.member_id)), (
+                f"{member.member_id} of {group.group_id} is not watched, {group.state}"
+            )
+        if group.state is GroupState.PREPARING:
+            assert self._env.timers.has((group.group_id, "")), f"{group.group_id} waits for ever"
+
+
+_DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant], None]]] = {
+    messages.JoinGroup: lambda own, *asked: own._joining.join(*asked),
+    messages.SyncGroup: lambda own, *asked: own._membership.sync(*asked),
+    messages.Heartbeat: lambda own, *asked: own._membership.heartbeat(*asked),
+    messages.LeaveGroup: lambda own, *asked: own._membership.leave(*asked),
+    messages.CommitOffsets: lambda own, *asked: own._offsets.commit(*asked),
+    messages.FetchOffsets: lambda own, request, reply_to, _: own._offsets.fetch(request, reply_to),
+    messages.DeleteOffsets: lambda own, request, reply_to, _: own._offsets.delete(
+        request, reply_to
+    ),
+    messages.DescribeGroup: lambda own, request, reply_to, _: own._queries.describe(
+        request, reply_to
+    ),
+    messages.DeleteGroup: lambda own, request, reply_to, _: own._queries.delete(request, reply_to),
+}
+assert set(_DECIDERS) == set(get_args(Request)), "a request has no decider"

@@ -1,0 +1,116 @@
+"""What the parts of one coordinator share: its log, its groups, its deadlines, its answers.
+
+Two kinds of answers leave a coordinator. An answer about what members do at the moment leaves at
+once (`answer`). An answer that reports something as done waits until the record of it is committed
+(`append`): the kernel holds it.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidelog.config import GroupsConfig
+from tidelog.env.instant import Instant
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.groups.classic_group import ClassicGroup, Member
+from tidelog.groups.image import GroupsImage
+from tidelog.groups.messages import Refused, Reply, ReplyTo, Response
+from tidelog.groups.records import GroupsRecord, RawRecord
+from tidelog.groups.timers import Timers
+from tidelog.rsm.kernel import Decision, Kernel
+
+
+class AssignmentCommitted(NamedTuple):
+    """In place of a request: the assignment of a generation is in the log."""
+
+    group_id: str
+    generation_id: int
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+GroupsKernel = Kernel[GroupsImage, GroupsRecord, RawRecord, Response | AssignmentCommitted]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Env:
+    """The surroundings of the parts of one coordinator."""
+
+    # The partition that the coordinator lives on, for log lines.
+    subject: str
+    config: GroupsConfig
+    prng: Prng
+    trace: Trace
+    kernel: GroupsKernel
+    # Groups with members, or with member ids that were given out; empty unless active.
+    groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    timers: Timers = field(default_factory=Timers)
+    # Answers that are due, those aside that the kernel holds.
+    replies: list[Reply] = field(default_factory=list)
+    # Whether an append found that the partition is not led here any more.
+    is_deposed: bool = False
+    # Wall time in ms minus monotonic time in ms; set by the node.
+    wall_offset_ms: int = 0
+
+    def wall_ms(self, now: Instant) -> int:
+        """Wall time."""
+        return now + self.wall_offset_ms
+
+    def answer(self, reply_to: ReplyTo, response: Response) -> None:
+        """Answers at once."""
+        self.replies.append(Reply(reply_to, response))
+
+    def append(
+        self,
+        records: Sequence[GroupsRecord],
+        response: Response | AssignmentCommitted | None = None,
+        reply_to: Hashable | None = None,
+    ) -> ErrorCode:
+        """Writes the records; the answer leaves when they, and all before them, are committed. With
+        an error nothing is written, and the answer is the caller's business."""
+        if self.is_deposed:
+            return ErrorCode.NOT_COORDINATOR
+        if not self.kernel.has_room:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        try:
+            offset = self.kernel.submit(Decision(response, records), reply_to)
+        except ProtocolError:
+            # Larger than the partition takes a batch; nothing else can be wrong with it.
+            return ErrorCode.UNKNOWN_SERVER_ERROR
+        if offset is None:
+            self.is_deposed = True
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.NONE
+
+    def write(
+        self, records: Sequence[GroupsRecord], response: Response, reply_to: ReplyTo
+    ) -> ErrorCode:
+        """As `append`; an error is the answer."""
+        code = self.append(records, response, reply_to)
+        if code is not ErrorCode.NONE:
+            self.answer(reply_to, Refused(code))
+        return code
+
+    # Groups -------------------------------------------------------------------------------
+
+    def find(self, group_id: str) -> ClassicGroup | None:
+        """A group, if it exists."""
+        group = self.groups.get(group_id)
+        if group is None:
+            image = self.kernel.latest.get(group_id)
+            group = None if image is None else ClassicGroup.of(group_id, image.value)
+        return group
+
+    def keep(self, group: ClassicGroup) -> None:
+        """Remembers a group as long as the log does not know everything of it."""
+        if group.is_idle:
+            self.groups.pop(group.group_id, None)
+            self.timers.clear((group.group_id, ""))
+        else:
+            self.groups[group.group_id] = group
+
+    def begin_session(self, group: ClassicGroup, member: Member, now: Instant) -> None:
+        """The member is alive, and is taken for dead when it is silent for its timeout."""
+        deadline = Instant(now + member.session_timeout_ms)
+        self.timers.set((group.group_id, member.member_id), deadline)

@@ -1,0 +1,77 @@
+"""What a group coordinator decides, as events: rebalances, with their reasons, and members that go.
+
+Requests that change no membership (heartbeats, commits) leave no event.
+"""
+
+from enum import StrEnum
+
+from tidelog.env.event import Event, Level, event
+
+
+class RebalanceReason(StrEnum):
+    """Why the members of a group are asked to join again."""
+
+    MEMBER_JOINED = "member joined"
+    PROTOCOLS_CHANGED = "protocols changed"
+    LEADER_JOINED_AGAIN = "leader joined again"
+    STATIC_MEMBER_REPLACED = "static member replaced"
+    MEMBER_LEFT = "member left"
+    MEMBER_EXPIRED = "member expired"
+    NOT_SYNCED = "members did not ask for their assignment"
+    NOT_WRITTEN = "assignment could not be written"
+    TOO_MANY_MEMBERS = "more members than allowed"
+
+
+class RemovalReason(StrEnum):
+    """Why a member is not one any longer."""
+
+    LEFT = "left"
+    SILENT = "silent"
+    NOT_JOINED = "did not join in time"
+    NOT_SYNCED = "did not ask for its assignment"
+
+
+@event(about=("group_id",))
+class GroupEvent(Event):
+    """An event about one group."""
+
+    group_id: str
+
+    @property
+    def subject(self) -> str:
+        """`group orders`."""
+        return f"group {self.group_id}"
+
+
+@event("prepare", "rebalances")
+class RebalanceBegan(GroupEvent):
+    """The members of a group are asked to join again."""
+
+    reason: RebalanceReason
+    generation_id: int
+    members: int
+
+
+@event("complete_join", "begins generation")
+class GenerationBegan(GroupEvent):
+    """All members have joined, or those that have not were removed; the leader assigns."""
+
+    generation_id: int
+    protocol: str
+    leader: str
+    members: int
+
+
+@event("complete_join", "is empty")
+class GroupEmptied(GroupEvent):
+    """The last member has gone."""
+
+    generation_id: int
+
+
+@event("remove", "removed", level=Level.INFO)
+class MemberRemoved(GroupEvent):
+    """A member is not one any longer."""
+
+    reason: RemovalReason
+    member_id: str

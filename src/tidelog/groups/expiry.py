@@ -1,0 +1,98 @@
+"""Committed offsets that no client has needed for `offsets.retention.minutes` are forgotten.
+
+| the group | its offsets expire so long after |
+| --- | --- |
+| has no members | it became empty, and the commit |
+| never had any | the commit |
+| is stable, of consumers | the commit, where no member is subscribed to the topic |
+| otherwise | never |
+
+A commit with an expiry of its own (OffsetCommit 2 to 4) expires then. A group without members and
+without offsets is forgotten too. Kafka counts from the time at which the group became empty alone,
+and so forgets a fresh commit of a tool to a group that has long been empty.
+
+A look at all groups begins every `offsets.retention.check.interval.ms`. It goes in slices: a wake
+looks at about `limits.OFFSETS_EXPIRED_PER_TURN` offsets.
+
+Source: KIP-211.
+"""
+
+from collections import deque
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.env import Env
+from tidelog.groups.image import GroupImage
+from tidelog.groups.messages import GroupState
+from tidelog.groups.records import CommittedOffset, GroupRecord, GroupsRecord, OffsetRecord
+from tidelog.groups.subscriptions import subscribed_topics
+from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
+from tidelog.model import NO_TIMESTAMP
+
+_MS_PER_MINUTE = 60_000
+
+
+class Expiry:
+    """The expiry of one coordinator's offsets."""
+
+    __slots__ = ("_env", "_left", "due_at")
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+        # When to look again; `None` before the coordinator is active.
+        self.due_at: Instant | None = None
+        # The groups that this look has not come to.
+        self._left: deque[str] = deque()
+
+    def start(self, now: Instant) -> None:
+        """The first look is one interval after the activation."""
+        self.due_at = Instant(now + self._env.config.offsets_retention_check_interval_ms)
+
+    def wake(self, now: Instant) -> None:
+        """Begins a look when it is time, or goes on with it."""
+        if self.due_at is None or now < self.due_at:
+            return
+        env, budget = self._env, OFFSETS_EXPIRED_PER_TURN
+        if not self._left:
+            self._left.extend(group_id for group_id, _ in env.kernel.latest.groups.items())
+        while self._left and budget > 0:
+            group_id = self._left.popleft()
+            image = env.kernel.latest.get(group_id)
+            if image is None:
+                continue
+            budget -= 1 + len(image.offsets)
+            records = self._expired(group_id, image, env.wall_ms(now))
+            if records and env.append(records) is not ErrorCode.NONE:
+                # Replicas do not follow; the next look will find them again.
+                self._left.clear()
+        if self._left:
+            self.due_at = Instant(now + 1)
+        else:
+            self.start(now)
+
+    def _expired(self, group_id: str, image: GroupImage, wall_ms: int) -> list[GroupsRecord]:
+        """Tombstones of what has expired of a group, and of the group when nothing is left."""
+        group = self._env.find(group_id)
+        assert group is not None, f"{group_id} is in the log"
+        is_empty = group.state is GroupState.EMPTY
+        subscribed = subscribed_topics(group)
+        if subscribed is None or not (is_empty or group.state is GroupState.STABLE):
+            return []
+        value = image.value
+        emptied_ms = value.state_timestamp_ms if is_empty and value is not None else NO_TIMESTAMP
+        retention_ms = self._env.config.offsets_retention_minutes * _MS_PER_MINUTE
+
+        def has_expired(offset: CommittedOffset) -> bool:
+            if offset.expire_timestamp_ms != NO_TIMESTAMP:
+                return wall_ms >= offset.expire_timestamp_ms
+            return wall_ms - max(emptied_ms, offset.commit_timestamp_ms) >= retention_ms
+
+        records: list[GroupsRecord] = [
+            OffsetRecord(group_id, each, None)
+            for each, offset in image.offsets.items()
+            if each.topic not in subscribed and has_expired(offset)
+        ]
+        is_used = group.members or group.pending
+        if len(records) == len(image.offsets) and value is not None and not is_used:
+            records.append(GroupRecord(group_id, None))
+        return records

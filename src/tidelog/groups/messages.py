@@ -1,0 +1,275 @@
+"""What is asked of a group coordinator, and what it answers: plain values without versions.
+
+Every request names its group first. Every request has one answer: its own result, or a `Refused`
+when the coordinator could not look at it at all.
+"""
+
+from collections.abc import Hashable
+from enum import Enum
+from typing import NamedTuple
+
+from tidelog.errors import ErrorCode
+from tidelog.groups.records import CommittedOffset
+from tidelog.model import TopicPartition
+
+ReplyTo = Hashable
+"""The broker's own handle of a request."""
+
+NO_MEMBER = ""
+"""The member id of a client that has none yet, or that is not a member."""
+NO_GENERATION = -1
+
+
+class GroupState(Enum):
+    """Where a group is in its cycle, in the words of DescribeGroups."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+    """It does not exist."""
+
+
+class Refused(NamedTuple):
+    """The coordinator is not here, is being loaded, or cannot write: for any request."""
+
+    error_code: ErrorCode
+
+
+# Membership --------------------------------------------------------------------------------
+
+
+class GroupProtocol(NamedTuple):
+    """One way of assigning that a member supports, and what it says about itself for it."""
+
+    name: str
+    metadata: bytes
+
+
+class JoinGroup(NamedTuple):
+    """API 11: to be a member of the next generation."""
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[GroupProtocol, ...]
+    """The one that the member prefers comes first."""
+    requires_member_id: bool = True
+    """Whether a new member gets its id in an answer of its own (KIP-394, version 4 and up)."""
+    may_skip_assignment: bool = True
+    """Whether a leader understands that it need not assign (KIP-814, version 9 and up)."""
+
+
+class JoinedMember(NamedTuple):
+    """A member as the leader of its group sees it."""
+
+    member_id: str
+    group_instance_id: str | None
+    metadata: bytes
+
+
+class JoinGroupResult(NamedTuple):
+    """The new generation; only its leader gets to know the members."""
+
+    error_code: ErrorCode
+    member_id: str = NO_MEMBER
+    generation_id: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = NO_MEMBER
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+class SyncGroup(NamedTuple):
+    """API 14: the assignment of a generation, from its leader to each member."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    protocol_type: str | None
+    """`None`: not checked (before version 5)."""
+    protocol_name: str | None
+    assignments: tuple[tuple[str, bytes], ...]
+    """(member id, assignment), from the leader only."""
+
+
+class SyncGroupResult(NamedTuple):
+    """What is assigned to the member."""
+
+    error_code: ErrorCode
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class Heartbeat(NamedTuple):
+    """API 12: the member is alive."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
+
+class HeartbeatResult(NamedTuple):
+    """REBALANCE_IN_PROGRESS asks the member to join again."""
+
+    error_code: ErrorCode
+
+
+class Leaver(NamedTuple):
+    """A member that leaves, by its id, or a static one by its instance id alone."""
+
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class LeaveGroup(NamedTuple):
+    """API 13: members leave at once."""
+
+    group_id: str
+    leavers: tuple[Leaver, ...]
+
+
+class LeaveGroupResult(NamedTuple):
+    """What became of each of them, in the order of the request."""
+
+    error_code: ErrorCode
+    leavers: tuple[tuple[Leaver, ErrorCode], ...] = ()
+
+
+# Offsets -----------------------------------------------------------------------------------
+
+
+class CommitOffsets(NamedTuple):
+    """API 8: a group has read up to there."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    offsets: tuple[tuple[TopicPartition, CommittedOffset], ...]
+    """The coordinator sets the time of the commit."""
+
+
+class CommitOffsetsResult(NamedTuple):
+    """Of each partition, in the order of the request."""
+
+    partitions: tuple[tuple[TopicPartition, ErrorCode], ...]
+
+
+class FetchOffsets(NamedTuple):
+    """API 9: up to where has a group read? `None`: all partitions."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...] | None
+
+
+class FetchOffsetsResult(NamedTuple):
+    """In the order of the request; `None` where nothing is committed."""
+
+    offsets: tuple[tuple[TopicPartition, CommittedOffset | None], ...]
+
+
+class DeleteOffsets(NamedTuple):
+    """API 47: forget how far a group has read."""
+
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class DeleteOffsetsResult(NamedTuple):
+    """Of each partition, in the order of the request; none when the whole is refused."""
+
+    error_code: ErrorCode
+    partitions: tuple[tuple[TopicPartition, ErrorCode], ...] = ()
+
+
+# Administration ----------------------------------------------------------------------------
+
+
+class ListedGroup(NamedTuple):
+    """A group in the answer to ListGroups (API 16)."""
+
+    group_id: str
+    protocol_type: str
+    state: GroupState
+
+
+class DescribeGroup(NamedTuple):
+    """API 15: what is the group doing, and who is in it?"""
+
+    group_id: str
+
+
+class DescribedMember(NamedTuple):
+    """A member; the last two are empty unless the group is stable."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+class DescribeGroupResult(NamedTuple):
+    """One group."""
+
+    error_code: ErrorCode
+    state: GroupState
+    protocol_type: str = ""
+    protocol_name: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+class DeleteGroup(NamedTuple):
+    """API 42: forget a group without members."""
+
+    group_id: str
+
+
+class DeleteGroupResult(NamedTuple):
+    """What became of it."""
+
+    error_code: ErrorCode
+
+
+Request = (
+    JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DescribeGroup
+    | DeleteGroup
+)
+Result = (
+    JoinGroupResult
+    | SyncGroupResult
+    | HeartbeatResult
+    | LeaveGroupResult
+    | CommitOffsetsResult
+    | FetchOffsetsResult
+    | DeleteOffsetsResult
+    | DescribeGroupResult
+    | DeleteGroupResult
+)
+Response = Result | Refused
+
+
+class Reply(NamedTuple):
+    """The answer to a request that was handed in with this `reply_to`."""
+
+    reply_to: ReplyTo
+    response: Response

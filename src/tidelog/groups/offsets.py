@@ -1,0 +1,127 @@
+"""Committed offsets: who may commit them, what is answered about them, how they are forgotten.
+
+Only members of the present generation commit for a group that has members; anyone commits for a
+group without (`assign` and tools). That keeps a process that was replaced in the meantime from
+moving the offsets of its successor back.
+
+Reading needs no membership. What is read is committed: a commit that may yet be lost with the
+leadership is not shown. So a client that has seen an offset never sees an older one, whichever
+coordinator it asks (CommittedNeverRegresses).
+
+Invariants
+- CommittedNeverRegresses: a commit that was answered without an error is what every later answer
+  is based on, until another commit, a deletion or its expiry.
+- OnlyTheGeneration: a commit with another generation than the present one changes nothing.
+
+Source: KIP-211, KIP-447; Kafka's OffsetMetadataManager.
+"""
+
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.env import Env
+from tidelog.groups.messages import (
+    NO_GENERATION,
+    NO_MEMBER,
+    CommitOffsets,
+    CommitOffsetsResult,
+    DeleteOffsets,
+    DeleteOffsetsResult,
+    FetchOffsets,
+    FetchOffsetsResult,
+    GroupState,
+    Refused,
+    ReplyTo,
+)
+from tidelog.groups.records import GroupsRecord, OffsetRecord
+from tidelog.groups.subscriptions import subscribed_topics
+
+_RENEWING = (GroupState.PREPARING, GroupState.STABLE)
+
+
+class Offsets:
+    """Decides everything about committed offsets of one coordinator."""
+
+    __slots__ = ("_env",)
+
+    def __init__(self, env: Env) -> None:
+        self._env = env
+
+    # Commits ------------------------------------------------------------------------------
+
+    def commit(self, request: CommitOffsets, reply_to: ReplyTo, now: Instant) -> None:
+        """Writes them; the answer leaves when they are committed."""
+        group = self._env.find(request.group_id)
+        code = _fault_of(group, request)
+        if code is not ErrorCode.NONE:
+            self._env.answer(reply_to, Refused(code))
+            return
+        if group is not None and request.member_id in group.members:
+            member = group.members[request.member_id]
+            if group.state in _RENEWING and member.join_reply is None:
+                self._env.begin_session(group, member, now)
+        wall_ms, limit = self._env.wall_ms(now), self._env.config.offset_metadata_max_bytes
+        records, results = [], []
+        for topic_partition, value in request.offsets:
+            if len(value.metadata) > limit:
+                results.append((topic_partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+                continue
+            committed = value._replace(commit_timestamp_ms=wall_ms)
+            records.append(OffsetRecord(request.group_id, topic_partition, committed))
+            results.append((topic_partition, ErrorCode.NONE))
+        self._env.write(records, CommitOffsetsResult(tuple(results)), reply_to)
+
+    # Questions ----------------------------------------------------------------------------
+
+    def fetch(self, request: FetchOffsets, reply_to: ReplyTo) -> None:
+        """Answers at once, from what is committed."""
+        image = self._env.kernel.committed.get(request.group_id)
+        offsets = {} if image is None else image.offsets
+        wanted = tuple(offsets) if request.partitions is None else request.partitions
+        found = tuple((each, offsets.get(each)) for each in wanted)
+        self._env.answer(reply_to, FetchOffsetsResult(found))
+
+    # Deletions ----------------------------------------------------------------------------
+
+    def delete(self, request: DeleteOffsets, reply_to: ReplyTo) -> None:
+        """Forgets offsets of topics that no member is subscribed to."""
+        group = self._env.find(request.group_id)
+        if group is None:
+            code = ErrorCode.GROUP_ID_NOT_FOUND if request.group_id else ErrorCode.INVALID_GROUP_ID
+            self._env.answer(reply_to, DeleteOffsetsResult(code))
+            return
+        subscribed = subscribed_topics(group)
+        if subscribed is None:
+            self._env.answer(reply_to, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
+            return
+        image = self._env.kernel.latest.get(request.group_id)
+        records: list[GroupsRecord] = []
+        results = []
+        for topic_partition in request.partitions:
+            code = ErrorCode.NONE
+            if topic_partition.topic in subscribed:
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            elif image is not None and topic_partition in image.offsets:
+                records.append(OffsetRecord(request.group_id, topic_partition, None))
+            results.append((topic_partition, code))
+        self._env.write(records, DeleteOffsetsResult(ErrorCode.NONE, tuple(results)), reply_to)
+
+
+def _fault_of(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
+    """What stands against a commit."""
+    is_member = request.generation_id > NO_GENERATION
+    if group is None:
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_member else ErrorCode.NONE
+    if not is_member and group.state is GroupState.EMPTY:
+        return ErrorCode.NONE
+    names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
+    if not (is_member or names_member):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    code = group.fault_of(request.member_id, request.group_instance_id)
+    if code is not ErrorCode.NONE:
+        return code
+    if request.generation_id != group.generation_id:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is GroupState.COMPLETING:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE

@@ -1,0 +1,47 @@
+"""The topics that the members of a group of consumers are subscribed to.
+
+It is the one thing that the coordinator reads of what members say about themselves: committed
+offsets of these topics neither expire nor are deleted. Metadata begins with a version, then a list
+of topics, in the classic notation; every version so far begins so. What does not parse counts as a
+subscription to nothing, as in Kafka.
+"""
+
+from typing import Final
+
+from tidelog.errors import MalformedFrame
+from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.messages import GroupState
+from tidelog.wire.notation import CLASSIC, MALFORMED
+
+CONSUMERS: Final = "consumer"
+"""The protocol type of Kafka's consumers."""
+
+_VERSION_BYTES: Final = 2
+_MIN_NAME_BYTES: Final = 2
+
+
+def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
+    """The topics of all members; `None` for a group with members that are not consumers."""
+    if group.state is GroupState.EMPTY:
+        return frozenset()
+    if group.protocol_type != CONSUMERS:
+        return None
+    return frozenset(
+        topic
+        for member in group.members.values()
+        for protocol in member.protocols
+        for topic in topics_of(protocol.metadata)
+    )
+
+
+def topics_of(metadata: bytes) -> list[str]:
+    """The topics in what a consumer says about itself."""
+    try:
+        count, position = CLASSIC.read_count(metadata, _VERSION_BYTES, _MIN_NAME_BYTES)
+        topics = []
+        for _ in range(count):
+            topic, position = CLASSIC.read_text(metadata, position)
+            topics.append(topic)
+    except (MalformedFrame, *MALFORMED):
+        return []
+    return topics

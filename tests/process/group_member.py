@@ -1,0 +1,120 @@
+"""One member of a group, as a process of its own: reads, commits what it has read, and reports.
+
+    python -m tests.process.group_member CLIENT BOOTSTRAP GROUP TOPIC
+
+Each line of its output is a list: the values that it has read before a commit that succeeded. It
+ends, and leaves the group, when its input is closed.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Callable
+
+SESSION_TIMEOUT_MS = 3000
+HEARTBEAT_MS = 300
+
+
+def report(values: list[bytes]) -> None:
+    print(json.dumps([value.decode() for value in values]), flush=True)
+
+
+def run_confluent_kafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], bool]) -> None:
+    from confluent_kafka import Consumer, KafkaException
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "log_level": 2,
+        }
+    )
+    consumer.subscribe([topic])
+    while go_on():
+        values = [each.value() for each in consumer.consume(100, 0.1) if each.error() is None]
+        if values:
+            # Refused when there was a rebalance meanwhile: another member reads them again.
+            with contextlib.suppress(KafkaException):
+                consumer.commit(asynchronous=False)
+            report(values)
+    consumer.close()
+
+
+def run_kafka_python(bootstrap: str, group: str, topic: str, go_on: Callable[[], bool]) -> None:
+    from kafka import KafkaConsumer
+    from kafka.errors import KafkaError
+
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+    )
+    while go_on():
+        found = consumer.poll(timeout_ms=100, max_records=100)
+        values = [each.value for messages in found.values() for each in messages]
+        if values:
+            with contextlib.suppress(KafkaError):
+                consumer.commit()
+            report(values)
+    consumer.close()
+
+
+def run_aiokafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], bool]) -> None:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.errors import KafkaError
+
+    async def run() -> None:
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            heartbeat_interval_ms=HEARTBEAT_MS,
+        )
+        await consumer.start()
+        while go_on():
+            found = await consumer.getmany(timeout_ms=100, max_records=100)
+            values = [each.value for messages in found.values() for each in messages]
+            if values:
+                with contextlib.suppress(KafkaError):
+                    await consumer.commit()
+                report(values)
+        await consumer.stop()
+
+    asyncio.run(run())
+
+
+RUN = {
+    "confluent-kafka": run_confluent_kafka,
+    "kafka-python": run_kafka_python,
+    "aiokafka": run_aiokafka,
+}
+
+
+def main() -> None:
+    client, bootstrap, group, topic = sys.argv[1:]
+    ended = threading.Event()
+
+    def wait_for_end() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=wait_for_end, daemon=True).start()
+    RUN[client](bootstrap, group, topic, lambda: not ended.is_set())
+
+
+if __name__ == "__main__":
+    main()

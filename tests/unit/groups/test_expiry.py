@@ -1,0 +1,102 @@
+"""Goal: offsets expire when the rules say so, never earlier, and in slices."""
+
+import pytest
+
+from tests.unit.groups.rig import T0, Rig, commit, heartbeat, leave
+from tidelog.groups.messages import CommitOffsets
+from tidelog.groups.records import CommittedOffset, GroupRecord, decode
+from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
+from tidelog.model import TopicPartition
+
+MINUTE_MS = 60_000
+CONFIG = {"offsets_retention_minutes": 10, "offsets_retention_check_interval_ms": MINUTE_MS}
+OTHER = TopicPartition("u", 0)
+
+
+@pytest.fixture
+def rig():
+    return Rig(**CONFIG)
+
+
+def stay(rig, member, duration_ms):
+    """Time passes, and the member is alive."""
+    for _ in range(duration_ms // 5_000):
+        rig.advance(5_000)
+        rig.send(heartbeat(member, 1))
+
+
+def test_offsets_of_a_group_that_never_had_members_expire_after_their_commit(rig):
+    rig.ask(commit(3))
+    rig.advance(5 * MINUTE_MS)
+    rig.ask(commit(4, partition=OTHER))
+    rig.advance(5 * MINUTE_MS - 1)
+    assert rig.committed() == {T0: 3, OTHER: 4}
+    rig.advance(MINUTE_MS)
+    assert rig.committed() == {OTHER: 4}
+
+
+def test_offsets_of_a_group_without_members_expire_after_the_last_one_left(rig):
+    (member,) = rig.group_of("a")
+    rig.ask(commit(3, member, 1))
+    stay(rig, member, 9 * MINUTE_MS)
+    rig.ask(leave(member))
+    rig.advance(9 * MINUTE_MS)
+    assert rig.committed() == {T0: 3}
+    rig.advance(2 * MINUTE_MS)
+    assert rig.committed() == {}
+    # And with them the group.
+    last = decode(rig.partition.batches[-1].records[-1])
+    assert last == GroupRecord("g", None)
+
+
+def test_a_fresh_commit_to_a_group_that_has_long_been_empty_stays(rig):
+    (member,) = rig.group_of("a")
+    rig.ask(commit(3, member, 1))
+    rig.ask(leave(member))
+    rig.advance(9 * MINUTE_MS)
+    rig.ask(commit(4))
+    rig.advance(9 * MINUTE_MS)
+    assert rig.committed() == {T0: 4}
+
+
+def test_what_members_are_subscribed_to_never_expires(rig):
+    (member,) = rig.group_of("a")
+    for partition in (T0, OTHER):
+        rig.ask(commit(3, member, 1, partition=partition))
+    stay(rig, member, 20 * MINUTE_MS)
+    assert rig.committed() == {T0: 3}
+
+
+def test_an_expiry_of_its_own_counts(rig):
+    value = CommittedOffset(3, expire_timestamp_ms=rig.coordinator.wall_offset_ms + 90_000)
+    rig.ask(CommitOffsets("g", -1, "", None, ((T0, value),)))
+    rig.advance(MINUTE_MS + 1)
+    assert rig.committed() == {T0: 3}
+    rig.advance(MINUTE_MS)
+    assert rig.committed() == {}
+
+
+def test_a_member_id_that_was_given_out_keeps_the_group(rig):
+    (member,) = rig.group_of("a")
+    rig.ask(leave(member))
+    rig.join_new(session_timeout_ms=100_000)
+    rig.advance(MINUTE_MS)
+    assert rig.coordinator.committed.get("g") is not None
+    rig.advance(2 * MINUTE_MS)
+    assert rig.coordinator.committed.get("g") is None
+
+
+def test_many_offsets_are_looked_at_in_slices(rig):
+    for number in range(30):
+        offsets = tuple((TopicPartition("t", each), CommittedOffset(1)) for each in range(100))
+        rig.ask(CommitOffsets(f"g{number}", -1, "", None, offsets))
+    rig.advance(10 * MINUTE_MS)
+    before = len(rig.coordinator.committed.groups)
+    while len(rig.coordinator.committed.groups) == before:
+        rig.now += 1
+        rig.coordinator.wake(rig.now)
+        rig.commit()
+    expired = before - len(rig.coordinator.committed.groups)
+    assert 0 < expired * 100 <= OFFSETS_EXPIRED_PER_TURN + 100
+    rig.advance(100)
+    assert not len(rig.coordinator.committed.groups)

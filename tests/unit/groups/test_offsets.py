@@ -1,0 +1,148 @@
+"""Goal: only who may commit commits, and only what may be deleted is."""
+
+import pytest
+
+from tests.unit.groups.rig import T0, T1, WALL_MS, Rig, commit, join
+from tidelog.errors import ErrorCode
+from tidelog.groups.messages import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    GroupProtocol,
+    Refused,
+)
+from tidelog.groups.records import CommittedOffset
+from tidelog.model import TopicPartition
+
+OTHER_TOPIC = TopicPartition("u", 0)
+
+
+@pytest.fixture
+def rig():
+    return Rig()
+
+
+def test_anyone_commits_for_a_group_without_members(rig):
+    rig.advance(5)
+    assert rig.ask(commit(3)).partitions == ((T0, ErrorCode.NONE),)
+    answer = rig.ask(FetchOffsets("g", (T0, T1)))
+    assert answer.offsets == ((T0, CommittedOffset(3, commit_timestamp_ms=WALL_MS + 5)), (T1, None))
+    # It may go back: that is what resetting is.
+    rig.ask(commit(1))
+    assert rig.committed() == {T0: 1}
+
+
+def test_members_commit_for_their_generation(rig):
+    (member,) = rig.group_of("a")
+    assert rig.ask(commit(3, member, 1)).partitions == ((T0, ErrorCode.NONE),)
+    rig.ask(join(member))
+    # In between, and until the assignment: a commit could be that of another member's partition.
+    assert rig.ask(commit(4, member, 2)) == Refused(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert rig.committed() == {T0: 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "generation_id", "code"),
+    [
+        ("", -1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("who", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("member", 0, ErrorCode.ILLEGAL_GENERATION),
+        ("member", 2, ErrorCode.ILLEGAL_GENERATION),
+        ("member", -1, ErrorCode.ILLEGAL_GENERATION),
+    ],
+)
+def test_others_do_not(rig, name, generation_id, code):
+    """OnlyTheGeneration: the process that was replaced does not move its successor back."""
+    (member,) = rig.group_of("a")
+    member_id = member if name == "member" else name
+    assert rig.ask(commit(3, member_id, generation_id)) == Refused(code)
+    assert rig.committed() == {}
+
+
+def test_a_generation_of_a_group_that_does_not_exist(rig):
+    assert rig.ask(commit(3, "who", 4)) == Refused(ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def test_a_static_member_that_was_replaced_commits_nothing(rig):
+    number = rig.send(join(group_instance_id="x"))
+    rig.advance(20)
+    member = rig.answers[number].member_id
+    rig.send(join(group_instance_id="x"))
+    request = CommitOffsets("g", 1, member, "x", ((T0, CommittedOffset(1)),))
+    assert rig.ask(request) == Refused(ErrorCode.FENCED_INSTANCE_ID)
+
+
+def test_a_commit_renews_the_session(rig):
+    (member,) = rig.group_of("a")
+    for offset in range(5):
+        rig.advance(9_000)
+        assert rig.ask(commit(offset, member, 1)).partitions == ((T0, ErrorCode.NONE),)
+
+
+def test_texts_that_are_too_long_are_refused_one_by_one(rig):
+    request = CommitOffsets(
+        "g",
+        -1,
+        "",
+        None,
+        (
+            (T0, CommittedOffset(1, metadata="x" * 4096)),
+            (T1, CommittedOffset(1, metadata="x" * 4097)),
+        ),
+    )
+    assert rig.ask(request).partitions == (
+        (T0, ErrorCode.NONE),
+        (T1, ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    )
+    assert rig.committed() == {T0: 1}
+
+
+def test_what_is_too_large_for_the_partition_is_refused(rig):
+    rig.partition.max_batch_bytes = 10
+    assert rig.ask(commit(1)) == Refused(ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert rig.committed() == {}
+
+
+def test_while_too_many_wait_for_replicas_more_are_refused(rig):
+    rig.coordinator._kernel._max_pending = 2
+    numbers = [rig.send(commit(offset)) for offset in range(3)]
+    assert rig.answers == {numbers[2]: Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)}
+    rig.commit()
+    assert rig.committed() == {T0: 1}
+
+
+def test_nothing_is_known_of_an_unknown_group(rig):
+    assert rig.ask(FetchOffsets("nothing", (T0,))).offsets == ((T0, None),)
+    assert rig.ask(FetchOffsets("nothing", None)).offsets == ()
+
+
+# Deletions ---------------------------------------------------------------------------------
+
+
+def test_offsets_of_topics_without_subscribers_are_deleted(rig):
+    (member,) = rig.group_of("a")
+    for partition in (T0, OTHER_TOPIC):
+        rig.ask(commit(3, member, 1, partition=partition))
+    result = rig.ask(DeleteOffsets("g", (T0, OTHER_TOPIC, T1)))
+    assert result.partitions == (
+        (T0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        (OTHER_TOPIC, ErrorCode.NONE),
+        (T1, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+    )
+    assert rig.committed() == {T0: 3}
+
+
+def test_offsets_of_a_group_without_members_are_deleted(rig):
+    rig.ask(commit(3))
+    assert rig.ask(DeleteOffsets("g", (T0,))).partitions == ((T0, ErrorCode.NONE),)
+    assert rig.committed() == {}
+    assert rig.ask(DeleteOffsets("g", (T0,))).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_groups_of_others_than_consumers_must_be_empty(rig):
+    kind = {"protocol_type": "connect", "protocols": (GroupProtocol("v1", b""),)}
+    number = rig.send(join(requires_member_id=False, **kind))
+    rig.advance(20)
+    assert rig.answers[number].error_code is ErrorCode.NONE
+    assert rig.ask(DeleteOffsets("g", (T0,))).error_code is ErrorCode.NON_EMPTY_GROUP
+    assert rig.ask(DeleteOffsets("", ())).error_code is ErrorCode.INVALID_GROUP_ID

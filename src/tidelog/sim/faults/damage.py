@@ -77,7 +77,7 @@ def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str, others:
 
 
 def _passes_for(page: bytes, content: Content, place: int, paths: tuple[str, str]) -> bool:
-    """Whether no checksum could tell the page from what is there: a page of a log over another
+    """Whether no checksum could show the page from what is there: a page of a log over another
     log, and the batch that begins with it has the same offset and length."""
     is_log = all(path.endswith(".log") for path in paths)
     return is_log and page[:BATCH_PREFIX_BYTES] == content.data[place : place + BATCH_PREFIX_BYTES]

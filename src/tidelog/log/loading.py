@@ -138,6 +138,8 @@ class _Loader:
     """Whether a hole between two batches is damage."""
     has_fixed_head: bool = True
     """Whether a missing head is damage."""
+    lacks_head: bool = False
+    """Whether the first segment is missing, and was never durable."""
     sync_later: bool = False
     """Whether the caller makes durable what is kept."""
     segments: list[Segment] = field(default_factory=list)
@@ -249,13 +251,20 @@ class _Loader:
             return None
 
     def _cache_epochs(self, entries: list[tuple[int, int]], names: list[str]) -> LeaderEpochCache:
-        """Raises `LogDamaged` when the log has begun before its first segment."""
+        """Raises `LogDamaged` when durable records before its first segment are missing."""
         first_base = self.segments[0].base_offset
         begin = entries[0][1] if entries and self.clean else first_base
         begin = min([begin, *offsets_in(names).values()])
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
-            raise self.segments[0].batches.damaged(f"the log began at {begin}, not at {first_base}")
+            detail = f"the log began at {begin}, not at {first_base}"
+            if (
+                self.clean
+                or not self.checkpoints.complete
+                or begin < self.checkpoints.recovery_point
+            ):
+                raise self.segments[0].batches.damaged(detail)
+            self.lacks_head = True
         return LeaderEpochCache(f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}", None, entries)
 
     def _restart_if_due(
@@ -272,6 +281,8 @@ class _Loader:
         elif self.unidentified and log_end_offset > self.checkpoints.log_start_offset:
             restart_at, reason = 0, "no topic id after an unclean stop"
             self.checkpoints = Checkpoints()
+        elif self.lacks_head:
+            restart_at, reason = self.checkpoints.log_start_offset, "its first segment is missing"
         else:
             return log_end_offset
         recovery.drop_from(0, reason)

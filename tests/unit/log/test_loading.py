@@ -327,6 +327,20 @@ def test_records_without_a_topic_id_are_dropped_after_an_unclean_stop() -> None:
     assert [segment.base_offset for segment in log.segments] == [0]
 
 
+def test_a_log_without_its_beginning_is_empty_if_it_was_never_durable() -> None:
+    """Goal: a crash took the first segment and left its index; nothing durable is missing."""
+    bench = LogBench(SMALL)
+    for _ in range(12):
+        bench.append()
+    first, second, *_ = bench.log.segments
+    assert bench.disk.exists(f"{PARTITION}/{first.base_offset:020}.index")
+    bench.disk.delete(f"{PARTITION}/{first.base_offset:020}.log")
+    log = bench.reopen_after_kill()
+    assert second.base_offset > 0
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert log.topic_id != ZERO_TOPIC_ID
+
+
 def test_records_without_a_topic_id_stay_after_a_clean_stop() -> None:
     """Goal: a lost file alone costs nothing when everything else is known to be whole."""
     bench = LogBench(SMALL)

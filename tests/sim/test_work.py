@@ -45,7 +45,7 @@ ON_FILE: dict[str, Callable[[SimDisk], object]] = {
     "read": lambda disk: disk.open("d/file").read(0, 1),
     "truncate": lambda disk: disk.open("d/file").truncate(0),
 }
-IN_MEMORY = {"close", "closed", "path", "root", "size_bytes", "space"}
+IN_MEMORY = {"everything", "close", "closed", "path", "root", "size_bytes", "space"}
 """Of the ports, what needs no system call that takes time."""
 
 
@@ -146,6 +146,23 @@ def test_a_busy_node_answers_when_its_turn_is_over_and_what_arrives_waits():
     for offset in (0, 1):
         assert client.take_produced().partitions[0].base_offset == offset
         assert world.now - begun >= 500
+
+
+def test_what_has_gathered_in_a_socket_is_one_read():
+    world, client, leader = slow_world()
+    host = world.hosts[leader]
+    world.pause(leader)
+    world.network.dribbles.add(("client", host.name))
+    for value in (b"a", b"b"):
+        client.send_produce("t", 0, [value], acks=1)
+    world.run_for(100)
+    assert len(host.waiting) > 50
+    begun = world.now
+    world.resume(leader)
+    for offset in (0, 1):
+        assert client.take_produced().partitions[0].base_offset == offset
+    # Two turns at most: the one under way, and that of one read for each connection.
+    assert world.now - begun < 10 * 500
 
 
 def test_a_process_that_is_stopped_in_a_turn_ends_it_when_it_goes_on():

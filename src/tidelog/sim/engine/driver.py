@@ -51,6 +51,7 @@ class Driver:
         if host.loop is not None:
             size_bytes = len(event.data) if isinstance(event, effects.Received) else 0
             host.loop.on_input(size_bytes)
+            host.node.steps.begin(type(event).__name__)
         try:
             host.node.receive(event, host.local(self._simulation.now))
         except ProcessKilled:
@@ -70,6 +71,8 @@ class Driver:
             host.tick_at = -1
         if host.node is None or host.life != life or host.paused or host.busy:
             return
+        if host.loop is not None:
+            host.node.steps.begin("tick")
         try:
             host.node.wake(host.local(self._simulation.now))
         except ProcessKilled:
@@ -166,6 +169,8 @@ class Driver:
 
     def _take_waiting(self, host: Host) -> None:
         waiting, host.waiting = host.waiting, []
+        if host.loop is not None:
+            waiting = _as_read(waiting)
         for event in waiting:
             self.deliver(host, host.life, event)
         if host.node is not None:
@@ -264,6 +269,27 @@ def _metadata_ends(host: Host) -> tuple[int, int]:
     assert host.node is not None, f"{host.name} has no process"
     broker = host.node.broker
     return broker.quorum.log_end_offset, broker.image.offset
+
+
+def _as_read(waiting: list[effects.Input]) -> list[effects.Input]:
+    """The inputs as a loop meets them that comes back late: what has gathered in a socket meanwhile
+    is one read."""
+    found: list[effects.Input] = []
+    # Where the bytes of a connection are.
+    places: dict[int, int] = {}
+    for event in waiting:
+        if not isinstance(event, effects.Received):
+            found.append(event)
+            continue
+        place = places.setdefault(event.connection, len(found))
+        if place == len(found):
+            found.append(event)
+        else:
+            earlier = found[place]
+            assert isinstance(earlier, effects.Received), f"{earlier} has no bytes"
+            data = bytes(earlier.data) + bytes(event.data)
+            found[place] = effects.Received(event.connection, data)
+    return found
 
 
 def _make_durable(host: Host, work: effects.Flush | effects.Replace) -> None:

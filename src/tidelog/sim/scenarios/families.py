@@ -59,7 +59,7 @@ def _many_partitions(swarm: Swarm, prng: Prng) -> Swarm:
         controllers=0,
         profile="test",
         topics=1,
-        partitions=prng.choice((30, 100)),
+        partitions=prng.choice((20, 60)),
         admin_gap_ms=prng.choice((0, 2_000)),
         voters_in_log=False,
         voter_gap_ms=0,
@@ -86,7 +86,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "topics": ("topics created, deleted and grown all the time", _topics),
-    "many-partitions": ("a hundred partitions at once, where work costs time", _many_partitions),
+    "many-partitions": ("dozens of partitions at once, where work costs time", _many_partitions),
     **PROMISES,
 }
 

@@ -114,6 +114,13 @@ class Swarm:
         return any(fault.damages for fault in self.disk_faults)
 
     @property
+    def is_patient(self) -> bool:
+        """Whether the timers are Kafka's and snapshots rare, whatever was drawn: a disk that takes
+        100 ms for each flush does not keep up with sessions of half a second."""
+        hardware = HARDWARE[self.hardware]
+        return hardware is not None and bool(hardware.slow)
+
+    @property
     def flush_range_ms(self) -> tuple[int, int]:
         """How long a flush takes, while nothing makes it slower."""
         hardware = HARDWARE[self.hardware]
@@ -128,7 +135,8 @@ class Swarm:
 
     def settings(self) -> dict[str, str]:
         """The node properties of this run."""
-        settings = profile_settings("default" if self.profile == "default" else "test", self.nodes)
+        is_default = self.profile == "default" or self.is_patient
+        settings = profile_settings("default" if is_default else "test", self.nodes)
         settings["auto.create.topics.enable"] = "false"
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
@@ -141,16 +149,17 @@ class Swarm:
     def tweak(self, config: NodeConfig) -> NodeConfig:
         """What differs between nodes, and values beyond what the properties allow: small segments
         roll often."""
+        snapshot_bytes = (20 << 20) if self.is_patient else self.snapshot_bytes
         config = replace(
             config,
             log=replace(config.log, segment_bytes=self.segment_bytes),
             replication=replace(config.replication, metadata_work_per_turn=self.metadata_work),
             quorum=replace(
                 config.quorum,
-                max_record_bytes_between_snapshots=self.snapshot_bytes,
+                max_record_bytes_between_snapshots=snapshot_bytes,
                 max_retention_bytes=self.metadata_retention_bytes,
                 segment_bytes=self.metadata_segment_bytes,
-                fetch_snapshot_max_bytes=min(1 << 20, self.snapshot_bytes),
+                fetch_snapshot_max_bytes=min(1 << 20, snapshot_bytes),
             ),
         )
         if not self.racks:

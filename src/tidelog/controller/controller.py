@@ -286,7 +286,8 @@ class Controller:
         self._unclean.start(now)
         opening = ControllerDecision(None, activation_records(image, self._config))
         if self._submit(opening, now) is not None:
-            measure_unhealthy(self._view())
+            if self._trace.measures:
+                self._begin(Long(measure_unhealthy), now)
             self._begin(Long(brokers.decide_missing_elections), now)
 
     def _resign(self, reason: events.ResignReason, epoch: int, leader_id: int) -> None:

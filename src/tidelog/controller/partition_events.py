@@ -10,6 +10,7 @@ from typing import Any
 from tidelog.controller import events
 from tidelog.controller.elections import Outcome, PartitionChange, effective_min_isr
 from tidelog.controller.events import Cause, CauseKind
+from tidelog.controller.slices import Slices, a_slice, in_slices
 from tidelog.controller.view import Place, View, places_where
 from tidelog.env.trace import Level
 from tidelog.metadata.image import PartitionImage, TopicImage
@@ -102,23 +103,25 @@ def measure_change(
         view.trace.event(event)
 
 
-def measure_unhealthy(view: View) -> None:
-    """Reports every partition that is not whole: a new controller's clock begins here."""
-    if not view.trace.measures:
-        return
-    broken = places_where(
-        view,
-        lambda partition: (
-            partition.leader == NO_LEADER or len(partition.isr) < len(partition.replicas)
-        ),
-    )
-    for place in broken:
-        event = events.PartitionState(
-            partition=place.topic_partition,
-            cause=str(CauseKind.CONTROLLER_ACTIVATED),
-            **_state(view, place.topic, place.partition),
-        )
-        view.trace.event(event)
+def measure_unhealthy(view: View) -> Slices:
+    """Reports every partition that is not whole: a new controller's clock begins here. Writes
+    nothing."""
+
+    def is_broken(partition: PartitionImage) -> bool:
+        return partition.leader == NO_LEADER or len(partition.isr) < len(partition.replicas)
+
+    def report(view: View, chosen: Place) -> None:
+        place = view.find(chosen.topic.topic_id, chosen.number)
+        if place is not None:
+            event = events.PartitionState(
+                partition=place.topic_partition,
+                cause=str(CauseKind.CONTROLLER_ACTIVATED),
+                **_state(view, place.topic, place.partition),
+            )
+            view.trace.event(event)
+
+    yield from in_slices(view, places_where(view, is_broken), report)
+    return a_slice([])
 
 
 def _state(view: View, topic: TopicImage, partition: PartitionImage) -> dict[str, Any]:

@@ -21,7 +21,7 @@ deleted, or that something else has changed, is decided as it is then.
 the first slice to the last (`View.departing`): no decision elects it, takes it into an ISR or
 places a leader on it, and its heartbeats change nothing. One that waits for its first slice still
 counts: were two gone at once, a partition that only they have in sync would lose its leader for
-nothing. Other long decisions take turns.
+nothing. Other long decisions wait for a departure, and take turns among themselves.
 
 Source: the order of records is that of Kafka's replication control (KIP-631, KIP-841).
 """

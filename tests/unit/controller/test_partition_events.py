@@ -76,9 +76,9 @@ def test_an_election_is_measured_with_all_that_health_needs() -> None:
 def test_a_new_controller_reports_partitions_that_are_not_whole() -> None:
     image = an_image(*LIVE, orders=[PartitionImage((1, 2, 3), (1, 2, 3), 1, 0, 0)])
     view, sink = measured(image)
-    measure_unhealthy(view)
+    at_once(measure_unhealthy(view))
     assert sink.events == []
     broken = after(image, at_once(decide_broker_left(view, 1, CAUSE)).records)
     view, sink = measured(broken)
-    measure_unhealthy(view)
+    at_once(measure_unhealthy(view))
     assert {type(event) for event in sink.events} == {PartitionState}

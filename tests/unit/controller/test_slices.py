@@ -1,14 +1,18 @@
 """Long decisions: what a turn does at most, what comes first, and what a failover leaves undone."""
 
-from tests.unit.controller.harness import NODE_ID, Stage, a_stage, code_of
+from dataclasses import replace
+
+from tests.unit.controller.harness import CONFIG, NODE_ID, Stage, a_stage, code_of
 from tidelog.controller.messages import (
     AlterPartition,
+    AlterReassignments,
     BrokerHeartbeat,
     BrokerHeartbeatResult,
     ElectionType,
     ElectLeaders,
     IsrMember,
     IsrProposal,
+    Reassignment,
     UnregisterBroker,
 )
 from tidelog.controller.topic_messages import CreateTopics, NewTopic
@@ -29,7 +33,11 @@ GRACE_MS = 1000
 
 def many_partitions(*broker_ids: int) -> Stage:
     """A topic with `MANY` partitions on all of these brokers, led in turn."""
-    stage = a_stage(*broker_ids)
+    return with_many(a_stage(*broker_ids), *broker_ids)
+
+
+def with_many(stage: Stage, *broker_ids: int) -> Stage:
+    """The same on a stage that has these brokers."""
     count = len(broker_ids)
     replicas = [tuple(broker_ids[(n + k) % count] for k in range(count)) for n in range(MANY)]
     assert stage.create("orders", *replicas).error_code is ErrorCode.NONE
@@ -99,8 +107,30 @@ def test_the_next_controller_finishes_what_a_failover_left() -> None:
     assert all(one.isr == (2,) for one in stage.topic("orders").partitions.values())
 
 
-def test_a_departing_broker_is_not_elected_taken_in_or_placed() -> None:
-    """Goal: between two slices it is unfenced in the log, and counts as gone."""
+def test_a_departing_broker_is_not_elected() -> None:
+    """Goal: between two slices it is unfenced in the log, and counts as gone. Method: the round
+    that moves leaders to their preferred replicas is due in the midst of it."""
+    config = replace(CONFIG, leader_imbalance_check_interval_seconds=5)
+    stage = a_stage(1, 2, 3, config=config)
+    start = stage.now
+    with_many(stage, 1, 2, 3)
+    stage.create("preferred", (2, 1))
+    stage.ask(AlterReassignments((Reassignment("preferred", 0, (1, 2)),)))
+    assert stage.partition("preferred").leader == 2
+    suspect(stage, 1)
+    known = len(stage.log.records)
+    stage.now = Instant(start + 5000)
+    stage.controller.wake(stage.now)
+    assert not stage.controller.image.brokers[1].fenced
+    stage.settle()
+    changes = [r for r in stage.records()[known:] if isinstance(r, PartitionChangeRecord)]
+    assert not any(change.leader == 1 for change in changes)
+    assert stage.partition("preferred").isr == (2,)
+    assert stage.broker(1).fenced
+
+
+def test_requests_wait_for_a_departure_and_are_decided_by_what_it_left() -> None:
+    """Goal: a broker that departs is not taken into an ISR, and no partition is placed on it."""
     stage = many_partitions(1, 2, 3)
     stage.create("payments", (2, 1, 3))
     stage.propose("payments", 0, 2, 3)

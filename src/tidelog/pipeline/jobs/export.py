@@ -105,14 +105,14 @@ def export(
     try:
         written = _write(spark, chosen, beside)
         named = {one.file: one.size_bytes for one in written}
-        _publish(beside, directory, named)
+        publish(beside, directory, named)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
     return Exported(len(named), sum(named.values()), tuple(_accounts(chosen, written)))
 
 
-def _publish(beside: Path, directory: Path, named: Collection[str]) -> None:
+def publish(beside: Path, directory: Path, named: Collection[str]) -> None:
     """Gives the directory its name, without the files that no task reported."""
     for path in beside.iterdir():
         if path.name not in named:

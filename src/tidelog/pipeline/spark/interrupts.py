@@ -3,11 +3,13 @@
 PySpark's handler of Ctrl-C asks Java to cancel all jobs, on the connection on which the interrupted
 code waits for an answer. That call fails, and py4j logs it with all its stacks, and then the
 interruption with another. Here the handler asks from a thread, which has a connection of its own,
-and what py4j logs of calls that fail is dropped, since it raises an error as well.
+and what py4j logs of calls that fail is dropped, since it raises an error as well. When Java ends
+first, the thread that receives accumulators from it would print that nothing comes any more.
 """
 
 import logging
 import signal
+import sys
 import threading
 from contextlib import suppress
 from types import FrameType
@@ -24,6 +26,20 @@ def drop_logs_of_py4j() -> None:
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return "/py4j/" not in record.pathname
+
+
+def drop_end_of_accumulators(context: Any) -> None:
+    """Makes the server of accumulators end without a stack when Java has ended."""
+    server = getattr(context, "_accumulatorServer", None)
+    if server is None:
+        return
+    report = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            report(request, client_address)
+
+    server.handle_error = handle_error
 
 
 def replace_spark_handler(context: Any) -> None:

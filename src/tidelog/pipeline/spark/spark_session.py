@@ -33,7 +33,11 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.spark.class_archive import empty_conf_directory, find_class_archive
 from tidelog.pipeline.spark.gateway import Gateway, NoGateway, end_java, is_given, why_ended
-from tidelog.pipeline.spark.interrupts import drop_logs_of_py4j, replace_spark_handler
+from tidelog.pipeline.spark.interrupts import (
+    drop_end_of_accumulators,
+    drop_logs_of_py4j,
+    replace_spark_handler,
+)
 from tidelog.pipeline.spark.java import Java, find_java, make_java_home, spark_home
 from tidelog.pipeline.spark.shadowing import HINT, shadowing_files, standard_name
 from tidelog.pipeline.spark.worker_daemon import MODULE
@@ -198,6 +202,7 @@ def _get_or_create(conf: Mapping[str, str]) -> "SparkSession":
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     replace_spark_handler(spark.sparkContext)
+    drop_end_of_accumulators(spark.sparkContext)
     return spark
 
 

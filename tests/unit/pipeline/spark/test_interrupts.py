@@ -6,7 +6,11 @@ import threading
 
 import pytest
 
-from tidelog.pipeline.spark.interrupts import drop_logs_of_py4j, replace_spark_handler
+from tidelog.pipeline.spark.interrupts import (
+    drop_end_of_accumulators,
+    drop_logs_of_py4j,
+    replace_spark_handler,
+)
 
 
 @pytest.fixture
@@ -49,6 +53,31 @@ def test_a_handler_that_is_not_sparks_stays(handler):
     handler.__module__ = "a.user"
     replace_spark_handler(_Context())
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+class _Server:
+    """A server of accumulators that counts what it reports."""
+
+    def __init__(self) -> None:
+        self.reported = 0
+
+    def handle_error(self, request, client_address) -> None:
+        self.reported += 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reported"), [(EOFError(), 0), (ConnectionResetError(), 0), (ValueError(), 1)]
+)
+def test_the_end_of_java_is_not_an_error_of_the_accumulators(error, reported):
+    context, server = _Context(), _Server()
+    drop_end_of_accumulators(context)
+    context._accumulatorServer = server
+    drop_end_of_accumulators(context)
+    try:
+        raise error
+    except Exception:
+        server.handle_error(None, None)
+    assert server.reported == reported
 
 
 def test_what_py4j_logs_is_dropped_and_nothing_else(caplog):

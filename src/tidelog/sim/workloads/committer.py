@@ -6,7 +6,9 @@ request under way. It looks for the coordinator as clients do, and goes to any t
 
 Checked on the spot (`CommittedNeverRegresses`): what the coordinator answers is the last commit
 that was acknowledged, or one whose outcome the client never learned. Such a commit may come into
-force late, since nothing fences a client without a generation. An older one is a lost commit.
+force late, since nothing fences a client without a generation. An older one is a lost commit. A
+node that has lost the leadership without knowing it answers from what was committed while it led;
+such answers are not judged.
 """
 
 from collections.abc import Callable
@@ -14,7 +16,9 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.model import NO_OFFSET, OFFSETS_TOPIC
+from tidelog.groups.coordinator import partition_of
+from tidelog.metadata.image import EMPTY_IMAGE
+from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicPartition
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.admin import Admin
@@ -42,6 +46,8 @@ class Committer:
         # Whether the offsets topic is to survive power cuts of all replicas.
         self._flushed = flushed
         self._session: Session | None = None
+        # The node at its other end.
+        self._coordinator = NO_LEADER
         # The last offset that was sent.
         self._sent = NO_OFFSET
         # The last one that was acknowledged.
@@ -98,7 +104,8 @@ class Committer:
 
         def found(response: Entity | None) -> None:
             if response is not None and error_of(response.error_code) is ErrorCode.NONE:
-                self._session = self._view.session(int(response.node_id))
+                self._coordinator = int(response.node_id)
+                self._session = self._view.session(self._coordinator)
             self._later(self._go_on)
 
         self._view.ask(wanted, found)
@@ -149,7 +156,7 @@ class Committer:
         wanted = request(
             ApiKey.OFFSET_FETCH, 7, group_id=self._view.name, topics=topics, require_stable=True
         )
-        least = self._acknowledged
+        least, node_id = self._acknowledged, self._coordinator
 
         def answered(response: Entity | None) -> None:
             code = None if response is None else error_of(response.error_code)
@@ -158,7 +165,7 @@ class Committer:
                 return
             self._has_ended = self._stopped
             found = response.topics[0].partitions[0].committed_offset
-            if found != least and found not in self._unknown:
+            if found != least and found not in self._unknown and self._leads(node_id):
                 raise Violation(
                     "CommittedNeverRegresses",
                     f"group {self._view.name} has {found}, {least} was acknowledged, unknown are "
@@ -166,3 +173,16 @@ class Committer:
                 )
 
         self._ask(wanted, answered)
+
+    def _leads(self, node_id: int) -> bool:
+        """Whether the node leads the group's partition, and knows the newest epoch of it."""
+        partition = TopicPartition(OFFSETS_TOPIC, partition_of(self.name, PARTITIONS))
+        node, newest = self._view.world.hosts[node_id].node, EMPTY_IMAGE
+        for each in self._view.world.nodes:
+            newest = max(newest, each.broker.image, key=lambda image: image.offset)
+        topic = newest.topics_by_name.get(OFFSETS_TOPIC)
+        if node is None or topic is None:
+            return False
+        replica = node.broker.replicas.partitions.get(partition)
+        known = topic.partitions[partition.partition]
+        return replica is not None and replica.leader_epoch == known.leader_epoch

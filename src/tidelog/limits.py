@@ -55,6 +55,10 @@ MAX_PENDING_DECISIONS: Final = 10_000
 """Answers of one coordinator that wait for their commit; at the bound requests are refused as
 REQUEST_TIMED_OUT, which every client retries."""
 
+MAX_MEMBER_IDS_GIVEN_OUT: Final = 10_000
+"""Member ids of one group that were given out and have not come back with a join; at the bound new
+clients get GROUP_MAX_SIZE_REACHED until some of them have ended."""
+
 MAX_GROUP_RECORDS_PER_BATCH: Final = 1 << 20
 """Records of one batch of a group coordinator. One commit is one batch; what is too large for the
 partition in bytes is refused before."""

@@ -15,7 +15,13 @@ def test_a_quorum_without_a_safeguard_is_caught(safeguard):
     assert ablate(safeguard, range(1, 151)).violated is not None
 
 
-@pytest.mark.parametrize("name", ["high-watermark-is-replicated", "group-commit-first"])
+CAUGHT_SOON = (
+    *("high-watermark-is-replicated", "group-commit-first"),
+    *("commits-wait-for-replicas", "coordinators-load-first"),
+)
+
+
+@pytest.mark.parametrize("name", CAUGHT_SOON)
 def test_a_cluster_without_a_safeguard_is_caught(name):
     safeguard = next(one for one in SAFEGUARDS if one.name == name)
     assert ablate(safeguard, range(1, 16)).violated is not None

@@ -154,6 +154,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/scenarios/swarm.py": "tests/sim/test_seeds.py",
     "sim/workloads/admin.py": "tests/sim/test_client_checks.py",
     "sim/workloads/cluster_view.py": "tests/sim/test_client_checks.py",
+    "sim/workloads/committer.py": "tests/sim/test_ablations.py",
     "sim/workloads/consumer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/producer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/reconfiguration.py": "tests/sim/test_client_checks.py",

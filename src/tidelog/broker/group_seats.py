@@ -278,7 +278,7 @@ class GroupSeats:
             self._prepare(seat, now)
             seat.coordinator.wake(now)
             self._busy[number] = seat
-        while self._held and (self._held[0][0] <= now or self._held[0][1].is_answered):
+        while self._held and self._held[0][0] <= now:
             _, call = self._held.popleft()
             call.settle(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
@@ -308,7 +308,13 @@ class GroupSeats:
             moved |= self._deliver(seat)
             if not coordinator.has_uncommitted:
                 del self._busy[number]
+        self._forget_answered()
         return moved
+
+    def _forget_answered(self) -> None:
+        """Requests are answered in about the order in which they came."""
+        while self._held and self._held[0][1].is_answered:
+            self._held.popleft()
 
     def _begin(self, seat: Seat) -> None:
         """The replica may lead by now: its log is made some ticks after the metadata names it."""

@@ -27,6 +27,7 @@ from tidelog.groups.messages import (
 )
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
+from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
 
 
 class Joining:
@@ -77,6 +78,8 @@ class Joining:
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self._env.config.max_size
+        if member_id == NO_MEMBER and len(group.pending) >= MAX_MEMBER_IDS_GIVEN_OUT:
+            return False
         member = group.members.get(member_id)
         if group.state is GroupState.PREPARING:
             is_waiting = member is not None and member.join_reply is not None

@@ -6,7 +6,8 @@ moving the offsets of its successor back.
 
 Reading needs no membership. What is read is committed: a commit that may yet be lost with the
 leadership is not shown. So a client that has seen an offset never sees an older one, whichever
-coordinator it asks (CommittedNeverRegresses).
+coordinator it asks (CommittedNeverRegresses); but for a broker that has lost the leadership without
+knowing it, which answers from what was committed while it led.
 
 Invariants
 - CommittedNeverRegresses: a commit that was answered without an error is what every later answer

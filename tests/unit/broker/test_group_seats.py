@@ -162,6 +162,15 @@ def test_replicas_that_do_not_follow_let_a_commit_time_out():
     node.run_until(lambda: fetch(wire, 9, {"t": [0]})[1]["t", 0][0] == 7)
 
 
+def test_what_is_answered_is_not_kept():
+    """For the length of a time-out it would be as much memory as clients like to send."""
+    node = one_node()
+    wire = node.client()
+    for offset in range(20):
+        commit(wire, 9, {"t": {0: offset}})
+    assert not node.broker.groups._held
+
+
 def test_a_topic_that_is_created_again_has_other_coordinators():
     node = one_node()
     wire = node.client()

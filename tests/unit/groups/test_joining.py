@@ -6,6 +6,7 @@ from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import GroupProtocol, GroupState, Refused
 from tidelog.groups.records import GroupRecord, decode
+from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
 
 OTHER = (GroupProtocol("range", b"other"),)
 
@@ -175,6 +176,15 @@ def test_a_full_group_takes_no_other_member():
     # Its members are not affected.
     number = rig.send(join(first))
     assert number not in rig.answers
+
+
+def test_member_ids_are_not_given_out_without_end(rig):
+    for _ in range(MAX_MEMBER_IDS_GIVEN_OUT):
+        rig.coordinator.handle(join(session_timeout_ms=1000), 0, rig.now)
+    rig.coordinator.take_replies()
+    assert rig.ask(join()).error_code is ErrorCode.GROUP_MAX_SIZE_REACHED
+    rig.advance(1000)
+    assert rig.ask(join()).error_code is ErrorCode.MEMBER_ID_REQUIRED
 
 
 def test_a_new_member_that_waits_for_ever_is_removed():

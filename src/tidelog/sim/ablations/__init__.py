@@ -13,11 +13,12 @@ The replacements live here and not in the product: a switch in production code c
 | `log` | recovery, epochs, producers, devices |
 | `controller` | elections, registrations, proposals |
 | `quorum` | votes, the metadata log |
+| `groups` | committed offsets |
 """
 
 from typing import Final
 
-from tidelog.sim.ablations import controller, log, quorum, replication
+from tidelog.sim.ablations import controller, groups, log, quorum, replication
 from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
 
 SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
@@ -25,6 +26,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     *log.SAFEGUARDS,
     *controller.SAFEGUARDS,
     *quorum.SAFEGUARDS,
+    *groups.SAFEGUARDS,
 )
 """The rows of the kill table."""
 

@@ -138,4 +138,5 @@ def data_loss_swarm(seed: int) -> Swarm:
         fault_gap_ms=prng.choice((200, 500, 1_500)),
         voter_gap_ms=0,
         unclean_elections=unclean,
+        committers=0,
     )

@@ -107,6 +107,8 @@ class Swarm:
     if empty."""
     metadata_work: int = limits.REPLICA_WORK_PER_TURN
     """Of a turn, to follow the metadata. Where it is little, replicas are often late."""
+    committers: int = 0
+    """Groups for which clients commit offsets; none where what is committed may be lost."""
 
     @property
     def damages(self) -> bool:
@@ -201,6 +203,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         nodes=3,
         controllers=0,
         disk_faults=some(prng, *DAMAGE),
+        committers=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -254,4 +257,5 @@ def draw_plain(seed: int) -> Swarm:
         voter_gap_ms=voters.choice((0, 400, 2_000)) if voters_in_log else 0,
         hardware=stream(seed, "swarm of the hardware").choice(MACHINES),
         metadata_work=slices.choice((1, 10, 300, limits.REPLICA_WORK_PER_TURN)),
+        committers=stream(seed, "swarm of the groups").choice((0, 0, 1, 3)),
     )

@@ -122,7 +122,7 @@ class ClusterView:
     def _take(self, topics: tuple[Entity, ...]) -> None:
         found: dict[Key, Place] = {}
         for topic in topics:
-            if topic.error_code.value != ErrorCode.NONE:
+            if topic.error_code.value != ErrorCode.NONE or topic.is_internal:
                 continue
             topic_id = TopicId(bytes_of(topic.topic_id))
             name: str = topic.name

@@ -1,4 +1,4 @@
-"""Everything that clients do in one run: producers, consumers, an administrator, operators.
+"""Everything that clients do in one run: they produce, read, commit, administer and operate.
 
 The workload starts by creating its topics, then each habit runs on its own timer. `stop` ends new
 writes; `is_drained` says whether every write has come to its end.
@@ -16,6 +16,7 @@ from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.scenarios.swarm import RACKS, Swarm, stream
 from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
+from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
@@ -51,6 +52,10 @@ class Workload:
             for number, kind in enumerate(swarm.producers, 1)
         ]
         self.consumers = [self._consumer(number) for number in range(1, swarm.consumers + 1)]
+        groups = stream(seed, "groups")
+        self._committers = [
+            self._committer(f"g{number}", groups) for number in range(1, swarm.committers + 1)
+        ]
 
     def _view(self, name: str) -> ClusterView:
         prng = Prng(self._prng.next_u64())
@@ -69,6 +74,11 @@ class Workload:
         )
         return Consumer(self._view(f"c{number}"), self.history, prng, options)
 
+    def _committer(self, name: str, prng: Prng) -> Committer:
+        view = ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
+        admin = Admin(view, self.history)
+        return Committer(view, admin, prng, flushed=self._swarm.group_commit)
+
     def start(self) -> None:
         """Creates the topics, then lets everything go."""
         for _ in range(self._swarm.topics):
@@ -78,6 +88,8 @@ class Workload:
         for consumer in self.consumers:
             consumer.start()
             self._now_and_then(self._swarm.rewind_gap_ms, consumer.rewind)
+        for committer in self._committers:
+            committer.start()
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
         if not self._swarm.damages:
@@ -87,18 +99,24 @@ class Workload:
     def stop(self) -> None:
         """No new writes, and no changes of topics."""
         self._stopped = True
+        for committer in self._committers:
+            committer.stop()
 
     @property
     def is_drained(self) -> bool:
         """Whether every write and change has come to its end."""
         for producer in self.producers:
             producer.abandon(lambda key: key.topic in self.history.abandoned)
-        return not self.admin.pending and not any(p.unresolved for p in self.producers)
+        is_settled = all(committer.is_settled for committer in self._committers)
+        return (
+            is_settled and not self.admin.pending and not any(p.unresolved for p in self.producers)
+        )
 
     @property
     def stuck(self) -> list[str]:
         """What has no outcome, for messages."""
-        return [
+        waiting = [f"group {one.name}" for one in self._committers if not one.is_settled]
+        return waiting + [
             f"{producer.name} {lane.key}: {len(lane.batches)} batches"
             for producer in self.producers
             for lane in producer.lanes.values()

@@ -27,6 +27,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.work import FREE
 from tidelog.sim.engine.world import World
 from tidelog.sim.report.outcome import Outcome
 from tidelog.sim.report.violation import Violation
@@ -100,6 +101,7 @@ def swarm() -> Swarm:
         nodes=3,
         controllers=0,
         profile="test",
+        hardware=FREE,
         group_commit=True,
         topics=1,
         partitions=1,

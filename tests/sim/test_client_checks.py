@@ -188,4 +188,4 @@ class Uneven(DataLossRun):
 
 
 def test_survivors_differ():
-    assert Uneven(1).run().violated == "SurvivorsEqual"
+    assert Uneven(2).run().violated == "SurvivorsEqual"

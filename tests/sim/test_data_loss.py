@@ -94,7 +94,7 @@ class Unreported(DataLossRun):
 
 
 def test_a_report_that_is_missing_is_noticed():
-    assert "LossIsReported" in [Unreported(seed).run().violated for seed in (1, 2)]
+    assert "LossIsReported" in [Unreported(seed).run().violated for seed in (4, 12)]
 
 
 def test_a_silent_loss_is_noticed():

@@ -75,7 +75,10 @@ def test_one_node_and_five_nodes_that_are_both(nodes: int) -> None:
     client = SimClient(world, nodes)
     assert client.create_topic("t", replication_factor=min(nodes, 3)) == ErrorCode.NONE
     leader = SimClient(world, partition(world, "t").leader)
-    assert leader.produce("t", 0, [b"a"]).partitions[0].error_code is ErrorCode.NONE
+    # A leader that has not read the metadata yet is asked again, as a client does.
+    world.run_until(
+        lambda: leader.produce("t", 0, [b"a"]).partitions[0].error_code is ErrorCode.NONE, 1_000
+    )
 
 
 def test_each_listener_lists_what_it_serves() -> None:

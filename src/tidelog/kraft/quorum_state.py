@@ -30,7 +30,12 @@ from tidelog.env.effects import EffectQueue, Replace
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import ReplicaKey
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, parse_snapshot_name
-from tidelog.log.checkpoint import RECOVERY_POINT_FILE, CheckpointDamaged, decode_offsets
+from tidelog.log.checkpoint import (
+    PARTITION_METADATA_FILE,
+    RECOVERY_POINT_FILE,
+    CheckpointDamaged,
+    decode_offsets,
+)
 from tidelog.log.file_names import LOG_SUFFIX
 from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text, uuid_to_text
 
@@ -140,7 +145,10 @@ def _has_lived(disk: Disk) -> bool:
         durable_ends = decode_offsets(disk.read_file(RECOVERY_POINT_FILE) or b"")
     except CheckpointDamaged:
         durable_ends = {}
-    return METADATA_PARTITION in durable_ends or any(name.endswith(LOG_SUFFIX) for name in names)
+    # The topic id is written when the log is made; its name is durable before the first vote is,
+    # because a vote syncs this directory.
+    log_files = (PARTITION_METADATA_FILE, LOG_SUFFIX)
+    return METADATA_PARTITION in durable_ends or any(name.endswith(log_files) for name in names)
 
 
 class QuorumStateFlush(NamedTuple):

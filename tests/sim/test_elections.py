@@ -137,6 +137,6 @@ def test_a_registration_that_comes_late_makes_no_clean_stop_unclean(arrives):
         world.resume(4)
     world.run_until(lambda: unfenced(world) == {1, 2, 3}, 10_000)
     registered = [line for line in world.lines if "broker 3 decide_registration" in line]
-    # The last start is no new process to the controller, and its registration changes nothing.
+    # To the controller the last start is the same process, and its registration changes nothing.
     assert len(registered) == 2, registered
     assert len({line.split("incarnation=")[1].split()[0] for line in registered}) == 2

@@ -49,8 +49,10 @@ class Driver:
             host.waiting.append(event)
             return
         if host.loop is not None:
-            size_bytes = len(event.data) if isinstance(event, effects.Received) else 0
-            host.loop.on_input(size_bytes)
+            if isinstance(event, effects.Received):
+                host.loop.on_input(len(event.data), event.connection)
+            else:
+                host.loop.on_input(0)
             host.node.steps.begin(type(event).__name__)
         try:
             host.node.receive(event, host.local(self._simulation.now))

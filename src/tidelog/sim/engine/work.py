@@ -121,6 +121,7 @@ class EventLoop(Generic[T]):
         "_costs",
         "_decided",
         "_free_at_us",
+        "_read",
         "_replayed",
         "factor",
         "is_uneven",
@@ -137,6 +138,8 @@ class EventLoop(Generic[T]):
         self.is_uneven = bool(hardware.slow)
         # What the turn that goes on has cost by now, its disk not included.
         self.spent_us = 0
+        # Connections that were read in it.
+        self._read: set[int] = set()
         # When the last turn was over, or will be.
         self._free_at_us = 0
         # Exclusive ends of the metadata log and of the image when they were last looked at.
@@ -158,6 +161,7 @@ class EventLoop(Generic[T]):
     def begin_life(self, decided: int, replayed: int) -> None:
         """A new process, whose start has read its metadata to these offsets."""
         self.spent_us = 0
+        self._read.clear()
         self._decided, self._replayed = decided, replayed
 
     def end_life(self) -> None:
@@ -165,10 +169,14 @@ class EventLoop(Generic[T]):
         self.under_way = None
         self.spent_us = self._free_at_us = 0
 
-    def on_input(self, size_bytes: int) -> None:
-        """An input is handled."""
+    def on_input(self, size_bytes: int, connection: int | None = None) -> None:
+        """An input is handled. All that a connection brings in a turn is one read."""
         costs = self._costs
-        self.spent_us += costs[Work.INPUT] + size_bytes * costs[Work.INPUT_MIB] // MIB
+        self.spent_us += size_bytes * costs[Work.INPUT_MIB] // MIB
+        if connection is None or connection not in self._read:
+            self.spent_us += costs[Work.INPUT]
+        if connection is not None:
+            self._read.add(connection)
 
     def on_role_change(self) -> None:
         """A replica changes its role."""
@@ -188,6 +196,7 @@ class EventLoop(Generic[T]):
             spent_us += max(0, replayed - self._replayed) * costs[Work.METADATA_REPLAYED]
             self._replayed = replayed
         self.spent_us = 0
+        self._read.clear()
         self.turn_us = spent_us
         self._free_at_us = max(now * 1000, self._free_at_us) + spent_us
         return self._free_at_us // 1000

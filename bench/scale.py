@@ -47,7 +47,7 @@ from urllib.request import urlopen
 
 from bench.kafka_cluster import KafkaCluster
 from bench.smoke import resident_mb
-from bench.unavailability import quantile
+from bench.unavailability import probing_producer, quantile
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import TopicPartition
@@ -80,18 +80,7 @@ class Watch:
     """A producer to the watched partitions, and when and how soon each acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "linger.ms": 0,
-                "request.timeout.ms": 1000,
-                "socket.timeout.ms": 1000,
-                "topic.metadata.refresh.interval.ms": 60_000,
-                "retries": 1_000_000,
-                "log_level": 0,
-            }
-        )
+        self._producer = probing_producer(bootstrap)
         # Topics that are there by now.
         self.topics = list(BEFORE)
         # By partition: (acknowledged at, after how many seconds).

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from confluent_kafka import Producer
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.links import CLIENT
 
@@ -35,23 +36,25 @@ PATIENCE_S = 90
 MORE_ACKS = 50
 
 
+def probing_producer(bootstrap: str) -> Producer:
+    """A producer with acks=all that gives up on a request after a second, and tries it again."""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "acks": "all",
+        "linger.ms": 0,
+        "request.timeout.ms": 1000,
+        "socket.timeout.ms": 1000,
+        "retries": 1_000_000,
+        "log_level": 0,
+    }
+    return Producer(settings)
+
+
 class Prober:
     """A producer that never stops, and when it was answered."""
 
     def __init__(self, bootstrap: str) -> None:
-        from confluent_kafka import Producer
-
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "acks": "all",
-                "linger.ms": 0,
-                "request.timeout.ms": 1000,
-                "socket.timeout.ms": 1000,
-                "retries": 1_000_000,
-                "log_level": 0,
-            }
-        )
+        self._producer = probing_producer(bootstrap)
         self.acked_at: list[float] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -355,7 +355,7 @@ class Controller:
     # In slices -----------------------------------------------------------------------------
 
     def _begin(self, long: Long, now: Instant) -> None:
-        """A long decision has its first slice now if this turn has room for it."""
+        """Queues a long decision, and decides its first slice if this turn is not used up."""
         self._long.add(long)
         self._go_on(now)
 

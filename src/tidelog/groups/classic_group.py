@@ -150,6 +150,15 @@ class ClassicGroup:
                 return ErrorCode.FENCED_INSTANCE_ID
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
+    def fault_in_generation(
+        self, member_id: str, group_instance_id: str | None, generation_id: int
+    ) -> ErrorCode:
+        """What stands against a request of this member that names its generation."""
+        code = self.fault_of(member_id, group_instance_id)
+        if code is ErrorCode.NONE and generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        return code
+
     # Protocols ----------------------------------------------------------------------------
 
     @property

@@ -131,11 +131,11 @@ def _fault_of(group: ClassicGroup | None, request: SyncGroup | Heartbeat) -> Err
         return ErrorCode.INVALID_GROUP_ID
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    code = group.fault_of(request.member_id, request.group_instance_id)
+    code = group.fault_in_generation(
+        request.member_id, request.group_instance_id, request.generation_id
+    )
     if code is not ErrorCode.NONE:
         return code
-    if request.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.PREPARING:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

@@ -118,11 +118,11 @@ def _fault_of(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
     names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None
     if not (is_member or names_member):
         return ErrorCode.UNKNOWN_MEMBER_ID
-    code = group.fault_of(request.member_id, request.group_instance_id)
+    code = group.fault_in_generation(
+        request.member_id, request.group_instance_id, request.generation_id
+    )
     if code is not ErrorCode.NONE:
         return code
-    if request.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE

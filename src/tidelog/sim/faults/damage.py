@@ -3,9 +3,9 @@
 A victim is drawn by the kind of file first and then by name, or the many log files would hide the
 few that matter more. Nothing is reported; a damaged file keeps its name and its times.
 
-A batch does not say which partition it is of. So a page of another log whose batches have the very
-offsets that were there is sound to every checksum, Kafka's too. Such a page is lost at its own
-place, and does not arrive at the other one.
+A batch does not say which partition it is of. So a page of another log that begins with the very
+offset that was there has a first batch that is sound to every checksum, Kafka's too, whatever its
+length. Such a page is lost at its own place, and does not arrive at the other one.
 """
 
 from typing import Final
@@ -15,8 +15,8 @@ from tidelog.env.prng import Prng
 from tidelog.sim.engine.disk import IDENTITY_FILE, SimDisk, flipped
 from tidelog.sim.scenarios.fault_kinds import DiskFault
 
-BATCH_PREFIX_BYTES: Final = 12
-"""Base offset and length."""
+BASE_OFFSET_BYTES: Final = 8
+"""A batch begins with its base offset."""
 
 
 def file_kind(path: str) -> str:
@@ -78,9 +78,9 @@ def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str, others:
 
 def _passes_for(page: bytes, content: Content, place: int, paths: tuple[str, str]) -> bool:
     """Whether no checksum distinguishes the page from what is there: a page of a log over another
-    log, and the batch that begins with it has the same offset and length."""
+    log, and the batch that begins with it has the offset of the one there."""
     is_log = all(path.endswith(".log") for path in paths)
-    return is_log and page[:BATCH_PREFIX_BYTES] == content.data[place : place + BATCH_PREFIX_BYTES]
+    return is_log and page[:BASE_OFFSET_BYTES] == content.data[place : place + BASE_OFFSET_BYTES]
 
 
 def _page_of(content: Content, prng: Prng) -> tuple[int, bytes]:

@@ -5,7 +5,8 @@ listener and version of the question. As long as these stay the same the bytes a
 image shares the topics that did not change with the image before (`metadata/image.py`), so the cost
 of an answer is what has changed since the last one that was alike, and joining bytes.
 
-Bound: rows of at most `MAX_KEPT_ANSWERS` pairs of listener and version, the latest asked for.
+Bound: rows of at most `MAX_KEPT_ANSWERS` triples of listener, version and operations, the latest
+asked for.
 """
 
 from collections.abc import Mapping
@@ -21,16 +22,24 @@ FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 
 
 class _Rows:
-    """Packed topics for one listener and version, while the same brokers are alive."""
+    """Packed topics for one listener, version and sum of operations, while the same brokers are
+    alive."""
 
     def __init__(
-        self, image: MetadataImage, unreachable: frozenset[int], listener: str, version: int
+        self,
+        image: MetadataImage,
+        unreachable: frozenset[int],
+        listener: str,
+        version: int,
+        operations: int,
     ) -> None:
         # They are for these brokers, by identity.
         self.brokers: Mapping[int, BrokerImage] = image.brokers
         self.unreachable = unreachable
         self._listener = listener
         self._version = version
+        # What the client may do to a topic, as `authorized_operations` has it.
+        self._operations = operations
         # By leader: the error and leader that an answer names.
         self._leaders: dict[int, tuple[int, int]] = {}
         # By replicas and ISR: the end of a partition.
@@ -62,7 +71,7 @@ class _Rows:
             epoch = partition.leader_epoch
             rows.append(pack_partition(version, code, index, leader_id, epoch, members))
         is_internal = topic.name in INTERNAL_TOPICS
-        return pack_topic(version, topic.name, topic.topic_id, is_internal, rows)
+        return pack_topic(version, topic.name, topic.topic_id, is_internal, rows, self._operations)
 
     def _leader(self, image: MetadataImage, leader: int) -> tuple[int, int]:
         known = self._leaders.get(leader)
@@ -83,17 +92,22 @@ class MetadataRows:
     """The rows of one node's answers."""
 
     def __init__(self) -> None:
-        # By listener and version, the latest asked for last.
-        self._kept: dict[tuple[str, int], _Rows] = {}
+        # By listener, version and operations, the latest asked for last.
+        self._kept: dict[tuple[str, int, int], _Rows] = {}
 
     def of(
-        self, image: MetadataImage, unreachable: frozenset[int], listener: str, version: int
+        self,
+        image: MetadataImage,
+        unreachable: frozenset[int],
+        listener: str,
+        version: int,
+        operations: int,
     ) -> _Rows:
         """The rows as they are now."""
-        key = (listener, version)
+        key = (listener, version, operations)
         rows = self._kept.pop(key, None)
         if rows is None or rows.brokers is not image.brokers or rows.unreachable != unreachable:
-            rows = _Rows(image, unreachable, listener, version)
+            rows = _Rows(image, unreachable, listener, version, operations)
         self._kept[key] = rows
         if len(self._kept) > MAX_KEPT_ANSWERS:
             del self._kept[next(iter(self._kept))]

@@ -19,6 +19,8 @@ from tidelog.config.describe import (
     ConfigSynonym,
     DescribedConfig,
     describe_broker_config,
+    describe_cluster_defaults,
+    describe_loggers,
     describe_topic_config,
 )
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, resolve_dynamic_config
@@ -63,6 +65,8 @@ __all__ = [
     "ReplicationConfig",
     "apply_broker_overrides",
     "describe_broker_config",
+    "describe_cluster_defaults",
+    "describe_loggers",
     "describe_topic_config",
     "format_properties",
     "parse_assignment",

@@ -24,6 +24,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
 
 
 class ConfigSynonym(NamedTuple):
@@ -94,6 +95,28 @@ def describe_broker_config(
         read_only = name not in DYNAMIC_PROPERTIES
         described.append(_described(prop, value, synonyms, read_only=read_only))
     return described
+
+
+def describe_cluster_defaults(defaults: Mapping[str, str]) -> list[DescribedConfig]:
+    """The dynamic values that hold for all brokers, in order of name."""
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    return [
+        _described(
+            # Set by a controller of a newer version: of a type that is unknown here.
+            DYNAMIC_PROPERTIES.get(name) or Property(name=name, type=PropertyType.STRING, doc=""),
+            value,
+            [ConfigSynonym(name, value, source)],
+            read_only=False,
+        )
+        for name, value in sorted(defaults.items())
+    ]
+
+
+def describe_loggers() -> list[DescribedConfig]:
+    """The loggers of a node: one, whose level does not change."""
+    level = Property(name="root", type=PropertyType.STRING, doc="Least level of a log line.")
+    synonyms = [ConfigSynonym(level.name, "INFO", ConfigSource.DYNAMIC_BROKER_LOGGER)]
+    return [_described(level, "INFO", synonyms, read_only=True)]
 
 
 def _described(

@@ -27,6 +27,8 @@ from tidelog.model import LOST_DIRECTORY, NO_LEADER, ZERO_UUID, Endpoint, TopicI
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+BROKER_LOGGER_RESOURCE: Final = 8
+CLIENT_METRICS_RESOURCE: Final = 16
 """Config resource types; the broker resource named `""` is the cluster-wide default."""
 
 METADATA_VERSION: Final = "metadata.version"

@@ -34,6 +34,7 @@ from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env
 
+_OF_TIERS: Final = (messages.LATEST_TIERED_TIMESTAMP, messages.EARLIEST_PENDING_UPLOAD_TIMESTAMP)
 DEBUGGING_REPLICA_ID: Final = -2
 """May ask any replica, not only the leader."""
 
@@ -97,6 +98,8 @@ def _look_up(
         found = log.max_timestamp()
     elif timestamp >= 0:
         found = log.offset_for_timestamp(timestamp)
+    elif timestamp in _OF_TIERS:
+        found = None
     else:
         raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION)
     if found is None:

@@ -39,6 +39,48 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
+SUPPORTED_OPERATIONS: Final = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+"""What can be done to a resource of each type whose operations answers name."""
+
+NOT_ASKED: Final = -(2**31)
+"""Stands for the operations in an answer to a client that did not ask for them."""
+
+
+def authorized_operations(resource: ResourceType, *, asked: bool) -> int:
+    """The operations that the asking client may do to such a resource, as a sum of powers of two
+    (KIP-430): all of them, as in Kafka without an authorizer, or `NOT_ASKED`."""
+    return (
+        sum(1 << operation for operation in SUPPORTED_OPERATIONS[resource]) if asked else NOT_ASKED
+    )
+
+
 class Right(NamedTuple):
     """One operation on the resources of one type that a request names."""
 

@@ -17,7 +17,6 @@ from tidelog.model import TopicId
 from tidelog.wire.notation import NO_TAGS, write_uvarint
 
 FIRST_FLEXIBLE: Final = 9
-_OPERATIONS_NOT_ASKED: Final = (-(2**31)).to_bytes(4, "big", signed=True)
 _WITHOUT_EPOCH: Final = Struct(">hii")
 _WITH_EPOCH: Final = Struct(">hiii")
 _LENGTH: Final = 4
@@ -55,7 +54,12 @@ def pack_partition(
 
 
 def pack_topic(
-    version: int, name: str, topic_id: TopicId, is_internal: bool, partitions: Sequence[bytes]
+    version: int,
+    name: str,
+    topic_id: TopicId,
+    is_internal: bool,
+    partitions: Sequence[bytes],
+    operations: int,
 ) -> bytes:
     """A topic that exists."""
     text = name.encode()
@@ -69,7 +73,7 @@ def pack_topic(
         parts.append(bytes((is_internal,)))
     parts += (_count(version, len(partitions)), *partitions)
     if version >= 8:
-        parts.append(_OPERATIONS_NOT_ASKED)
+        parts.append(operations.to_bytes(4, "big", signed=True))
     if version >= FIRST_FLEXIBLE:
         parts.append(bytes((NO_TAGS,)))
     return b"".join(parts)

@@ -11,6 +11,7 @@ from tidelog.broker.metadata_rows import MAX_KEPT_ANSWERS, MetadataRows
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import TopicId
+from tidelog.security.rights import NOT_ASKED
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
@@ -54,7 +55,7 @@ def written(image: MetadataImage, name: str, version: int) -> bytes:
 @pytest.mark.parametrize("fenced", [False, True])
 def test_the_bytes_are_those_of_the_generic_writer(version: int, fenced: bool) -> None:
     image = an_image_of(fenced=fenced)
-    rows = MetadataRows().of(image, NONE_IN_DOUBT, LISTENER, version)
+    rows = MetadataRows().of(image, NONE_IN_DOUBT, LISTENER, version, NOT_ASKED)
     for name, topic in image.topics_by_name.items():
         assert rows.of(image, topic) == written(image, name, version)
 
@@ -66,7 +67,7 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
     def packed(
         image: MetadataImage, unreachable: frozenset[int] = NONE_IN_DOUBT
     ) -> dict[str, bytes]:
-        rows = kept.of(image, unreachable, LISTENER, 12)
+        rows = kept.of(image, unreachable, LISTENER, 12, NOT_ASKED)
         return {name: rows.of(image, topic) for name, topic in image.topics_by_name.items()}
 
     first = packed(image)
@@ -85,10 +86,10 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
 
 def test_the_rows_that_are_kept_are_bounded() -> None:
     kept, image = MetadataRows(), an_image_of()
-    oldest = kept.of(image, NONE_IN_DOUBT, LISTENER, 0)
+    oldest = kept.of(image, NONE_IN_DOUBT, LISTENER, 0, NOT_ASKED)
     for version in range(1, MAX_KEPT_ANSWERS):
-        kept.of(image, NONE_IN_DOUBT, LISTENER, version)
-    assert kept.of(image, NONE_IN_DOUBT, LISTENER, 0) is oldest
-    kept.of(image, NONE_IN_DOUBT, LISTENER, MAX_KEPT_ANSWERS)
-    assert kept.of(image, NONE_IN_DOUBT, LISTENER, 0) is oldest
+        kept.of(image, NONE_IN_DOUBT, LISTENER, version, NOT_ASKED)
+    assert kept.of(image, NONE_IN_DOUBT, LISTENER, 0, NOT_ASKED) is oldest
+    kept.of(image, NONE_IN_DOUBT, LISTENER, MAX_KEPT_ANSWERS, NOT_ASKED)
+    assert kept.of(image, NONE_IN_DOUBT, LISTENER, 0, NOT_ASKED) is oldest
     assert len(kept._kept) == MAX_KEPT_ANSWERS

@@ -12,7 +12,7 @@ from tidelog.wire.metadata import Members, pack_members, pack_partition, pack_to
 
 TOPIC_ID = TopicId(b"0123456789abcdef")
 MEMBERS = Members((1, 2, 3), (1, 3), (2,))
-OPERATIONS = -(2**31)
+OPERATIONS = 3576
 
 
 def topics(count: int) -> list[dict[str, Any]]:
@@ -76,6 +76,7 @@ def test_an_answer_has_the_bytes_of_the_generic_writer(version: int, count: int)
                 )
                 for one in row["partitions"]
             ],
+            OPERATIONS,
         )
         for row in rows
     ]

@@ -1,15 +1,13 @@
 """What answers about the cluster have in common: brokers, topics and partitions."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, Endpoint, TopicId
-
-OPERATIONS_NOT_ASKED: Final = -(2**31)
-"""The field of authorised operations in an answer to a client that did not ask for them."""
+from tidelog.security.rights import NOT_ASKED
 
 
 class Node(HasConfig, HasImage, Protocol):
@@ -38,15 +36,16 @@ def topic_row(
     name: str | None,
     topic_id: TopicId = ZERO_TOPIC_ID,
     partitions: Sequence[object] = (),
+    operations: int = NOT_ASKED,
 ) -> dict[str, object]:
-    """The fields of a topic, none of whose operations was asked for."""
+    """The fields of a topic; `operations` as `authorized_operations` has them."""
     return {
         "error_code": code,
         "name": name,
         "topic_id": topic_id,
         "is_internal": name in INTERNAL_TOPICS,
         "partitions": partitions,
-        "topic_authorized_operations": OPERATIONS_NOT_ASKED,
+        "topic_authorized_operations": operations,
     }
 
 

@@ -1,8 +1,10 @@
 """ListOffsets (2), versions 1-11: the offset of a timestamp, or of an end of the log.
 
 Special timestamps are -1 latest, -2 earliest, -3 of the largest timestamp (version 7 and up), -4
-earliest local (version 8 and up). Later special ones speak of tiers that do not exist here and
-answer UNSUPPORTED_VERSION. A partition that is asked for twice answers INVALID_REQUEST.
+earliest local (version 8 and up). -5 latest tiered (version 9 and up) and -6 earliest that is to be
+uploaded (version 11) ask for tiers that do not exist here: their offset is -1, as in Kafka without
+tiers. Others answer UNSUPPORTED_VERSION. A partition that is asked for twice answers
+INVALID_REQUEST.
 """
 
 from collections import Counter
@@ -24,7 +26,7 @@ from tidelog.wire.shapes import Rows, Shape
 
 SENT_VERSION: Final = 9
 """What followers send."""
-_FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8}
+_FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
 
 _QUERY: Final = Shape(ListOffsetsQuery, topic="name", absent={"current_leader_epoch": NO_EPOCH})
 QUERIES: Final = Rows("topics.partitions", _QUERY, by=["name"])

@@ -29,12 +29,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
-from tidelog.broker.api.cluster_rows import (
-    OPERATIONS_NOT_ASKED,
-    any_alive_broker,
-    brokers_to_name,
-    topic_row,
-)
+from tidelog.broker.api.cluster_rows import any_alive_broker, brokers_to_name, topic_row
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import (
     HasAutoTopics,
@@ -50,7 +45,7 @@ from tidelog.errors import ErrorCode
 from tidelog.metadata.image import TopicImage
 from tidelog.metadata.topic_names import name_fault
 from tidelog.model import ZERO_TOPIC_ID, TopicId
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, make, nested
@@ -73,7 +68,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     if version < FIRST_VERSION_BY_TOPIC_ID and _asks_by_id(request):
         code = ErrorCode.INVALID_REQUEST
         rows = [topic_row(code, wanted.name or "", ZERO_TOPIC_ID) for wanted in request.topics]
-        context.answer(_answer(node, context, rows))
+        context.answer(_answer(node, context, request, rows))
         return
     wanted = list(_wanted(node, request, version))
     missing = [
@@ -83,16 +78,25 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     ]
     if missing and field(request, "allow_auto_topic_creation", True):
         node.auto_topics.create(missing, now)
-    kept = node.metadata_rows.of(node.image, node.unreachable, context.listener, version)
+    operations = authorized_operations(
+        ResourceType.TOPIC, asked=field(request, "include_topic_authorized_operations", False)
+    )
+    kept = node.metadata_rows.of(
+        node.image, node.unreachable, context.listener, version, operations
+    )
     topics = [
-        kept.of(node.image, topic) if topic is not None else _unknown(context, name, topic_id)
+        kept.of(node.image, topic)
+        if topic is not None
+        else _unknown(context, name, topic_id, operations)
         for name, topic_id, topic in wanted
     ]
-    empty = codec.encode_response(context.header, _answer(node, context, ()))
+    empty = codec.encode_response(context.header, _answer(node, context, request, ()))
     context.fill(list(with_topics(version, empty, topics)))
 
 
-def _answer(node: Node, context: RequestContext, topics: Sequence[object]) -> Entity:
+def _answer(
+    node: Node, context: RequestContext, request: Entity, topics: Sequence[object]
+) -> Entity:
     brokers = brokers_to_name(node, context.listener)
     return reply(
         context.response_type,
@@ -103,7 +107,10 @@ def _answer(node: Node, context: RequestContext, topics: Sequence[object]) -> En
         cluster_id=node.cluster_id,
         controller_id=any_alive_broker(node),
         topics=topics,
-        cluster_authorized_operations=OPERATIONS_NOT_ASKED,
+        cluster_authorized_operations=authorized_operations(
+            ResourceType.CLUSTER,
+            asked=field(request, "include_cluster_authorized_operations", False),
+        ),
     )
 
 
@@ -133,16 +140,18 @@ def _wanted(
             yield wanted.name, (found.topic_id if found else ZERO_TOPIC_ID), found
 
 
-def _unknown(context: RequestContext, name: str | None, topic_id: TopicId) -> bytes:
-    """A topic that is not there."""
+def _unknown(
+    context: RequestContext, name: str | None, topic_id: TopicId, operations: int
+) -> bytes:
+    """A topic that is not there; of one that is asked for by id nothing is known to be allowed."""
     if topic_id != ZERO_TOPIC_ID:
-        code = ErrorCode.UNKNOWN_TOPIC_ID
+        code, operations = ErrorCode.UNKNOWN_TOPIC_ID, NOT_ASKED
     elif name_fault(name or "") is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     out = bytearray()
-    row = topic_row(code, name, topic_id)
+    row = topic_row(code, name, topic_id, operations=operations)
     write_entity(out, make(nested(context.response_type, "topics"), **row))
     return bytes(out)
 

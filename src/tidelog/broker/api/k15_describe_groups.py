@@ -3,15 +3,12 @@
 The coordinator of each group answers with its state at the moment. Metadata and assignment of the
 members are left out unless the group is stable. A group that does not exist is in the state `Dead`;
 from version 6 on it is GROUP_ID_NOT_FOUND as well.
-
-Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31).
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from tidelog.broker.api.answers import reply
-from tidelog.broker.api.cluster_rows import OPERATIONS_NOT_ASKED
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasGroups
@@ -26,9 +23,9 @@ from tidelog.groups.messages import (
     Refused,
     Response,
 )
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import Entity, field
 
 FIRST_VERSION_WITH_GROUP_NOT_FOUND: Final = 6
 
@@ -38,16 +35,18 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
     gathering = Gathering[dict[str, object]](
         len(request.groups), lambda rows: context.answer(reply(context.response_type, groups=rows))
     )
+    operations = authorized_operations(
+        ResourceType.GROUP, asked=field(request, "include_authorized_operations", False)
+    )
     for index, group_id in enumerate(request.groups):
-        call = GroupCall(_answer(group_id, context.header.api_version, gathering, index))
+        take = gathering.part(index)
+        call = GroupCall(_answer(group_id, context.header.api_version, operations, take))
         node.groups.ask(DescribeGroup(group_id), call, now)
 
 
 def _answer(
-    group_id: str, version: int, gathering: "Gathering[dict[str, object]]", index: int
+    group_id: str, version: int, operations: int, take: Callable[[dict[str, object]], None]
 ) -> Callable[[Response], None]:
-    take = gathering.part(index)
-
     def answer(response: Response) -> None:
         assert isinstance(response, DescribeGroupResult | Refused), f"{response}"
         code, state = response.error_code, ""
@@ -57,7 +56,6 @@ def _answer(
             "error_message": None,
             "protocol_type": "",
             "protocol_data": "",
-            "authorized_operations": OPERATIONS_NOT_ASKED,
         }
         if isinstance(response, DescribeGroupResult):
             state, members = response.state.value, response.members
@@ -69,6 +67,7 @@ def _answer(
                     code = ErrorCode.NONE
         row |= {
             "error_code": code,
+            "authorized_operations": operations if code is ErrorCode.NONE else NOT_ASKED,
             "group_state": state,
             "members": [each._asdict() for each in members],
         }

@@ -1,7 +1,8 @@
 """ApiVersions (18), versions 0-4: which APIs this listener serves.
 
 An unsupported version is answered in the format of version 0 with UNSUPPORTED_VERSION and the
-list, so that any client can find common ground; the router does that part. From version 3 on the
+versions of this API alone, so that any client can find common ground (KIP-511); the router does
+that part. From version 3 on the
 client must name itself (KIP-511). Supported features with minimum level 0 are hidden below
 version 4, whose clients would take 0 for "absent".
 """
@@ -33,36 +34,20 @@ class Node(HasApis, HasConfig, HasImage, HasQuorum, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers with the list of the listener that the request came in by."""
-    code = ErrorCode.NONE
     if context.header.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
-        code = ErrorCode.INVALID_REQUEST
-    context.answer(_response(node, context, context.response_type, code))
-
-
-def unsupported(node: Node, context: RequestContext) -> None:
-    """Answers a version that does not exist in the format of version 0."""
-    response_type: type = codec.response_class(ApiKey.API_VERSIONS, 0)
-    context.answer(_response(node, context, response_type, ErrorCode.UNSUPPORTED_VERSION))
-
-
-def _response(node: Node, context: RequestContext, response_type: type, code: ErrorCode) -> Entity:
+        context.answer(_refusal(context.response_type, ErrorCode.INVALID_REQUEST))
+        return
     on_controller = context.listener in node.config.controller_listener_names
     apis = node.apis.advertised(Listener.CONTROLLER if on_controller else Listener.BROKER)
-    if code is ErrorCode.INVALID_REQUEST:
-        apis = {}
     shows_all = context.header.api_version >= FIRST_VERSION_WITH_LEVEL_0
     # The quorum's own feature is in its log and not in the image.
     levels = {**node.image.features, KRAFT_VERSION: node.quorum.kraft_version}
-    return reply(
-        response_type,
-        error_code=code,
-        api_keys=[
-            {"api_key": int(key), "min_version": low, "max_version": high}
-            for key, (low, high) in sorted(apis.items())
-        ],
+    response = reply(
+        context.response_type,
+        api_keys=[_row(key, versions) for key, versions in sorted(apis.items())],
         supported_features=[
             {"name": name, "min_version": low, "max_version": high}
             for name, (low, high) in sorted(FEATURES.items())
@@ -75,6 +60,29 @@ def _response(node: Node, context: RequestContext, response_type: type, code: Er
             if level > 0
         ],
     )
+    context.answer(response)
+
+
+def unsupported(node: Node, context: RequestContext) -> None:
+    """Answers a version that does not exist in the format of version 0."""
+    response_type: type = codec.response_class(ApiKey.API_VERSIONS, 0)
+    own = _row(API.key, API.versions)
+    context.answer(_refusal(response_type, ErrorCode.UNSUPPORTED_VERSION, own))
+
+
+def _refusal(response_type: type, code: ErrorCode, *rows: dict[str, int]) -> Entity:
+    return reply(
+        response_type,
+        error_code=code,
+        api_keys=rows,
+        supported_features=(),
+        finalized_features_epoch=-1,
+        finalized_features=(),
+    )
+
+
+def _row(key: ApiKey, versions: VersionRange) -> dict[str, int]:
+    return {"api_key": int(key), **versions._asdict()}
 
 
 API: Final = LocalApi(

@@ -1,7 +1,8 @@
 """DescribeConfigs (32), versions 1-4: topics and brokers, with where each value comes from.
 
 A broker describes itself (by its id) or the cluster-wide dynamic defaults (by the empty name);
-another broker's id is INVALID_REQUEST, clients ask that broker. Resource types: 2 topic, 4 broker.
+another broker's id is INVALID_REQUEST, clients ask that broker. A node has one logger, whose level
+does not change, and no subscriptions to metrics of clients.
 """
 
 from collections.abc import Sequence
@@ -14,16 +15,20 @@ from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.config import (
     BrokerOverrides,
-    ConfigSource,
-    ConfigSynonym,
     DescribedConfig,
-    PropertyType,
     describe_broker_config,
+    describe_cluster_defaults,
+    describe_loggers,
     describe_topic_config,
 )
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from tidelog.metadata.image import (
+    BROKER_LOGGER_RESOURCE,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    TOPIC_RESOURCE,
+)
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field, nested
@@ -87,38 +92,27 @@ def _configs(
 
 
 def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
-    image, name = node.image, resource.resource_name
+    image, name, own_id = node.image, resource.resource_name, node.config.node_id
     overrides = BrokerOverrides(
-        own=image.broker_configs(node.config.node_id), default=image.broker_configs(None)
+        own=image.broker_configs(own_id), default=image.broker_configs(None)
     )
-    if resource.resource_type == TOPIC_RESOURCE:
+    kind = resource.resource_type
+    if kind == TOPIC_RESOURCE:
         return describe_topic_config(image.topic_configs(name), node.config, overrides)
-    if resource.resource_type != BROKER_RESOURCE:
-        raise ProtocolError(
-            ErrorCode.INVALID_REQUEST, f"resource type `{resource.resource_type}` has no configs"
-        )
-    if name == "":
-        return [_cluster_default(key, value) for key, value in sorted(overrides.default.items())]
-    if name != str(node.config.node_id):
-        raise ProtocolError(
-            ErrorCode.INVALID_REQUEST,
-            f"broker `{name}` was asked of broker `{node.config.node_id}`",
-        )
+    if kind == BROKER_RESOURCE and name == "":
+        return describe_cluster_defaults(overrides.default)
+    if kind == CLIENT_METRICS_RESOURCE and name:
+        # There are no subscriptions.
+        return []
+    if kind not in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
+        text = f"resource type `{kind}` with the name `{name}` has no configs"
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    if name != str(own_id):
+        text = f"broker `{name}` was asked of broker `{own_id}`"
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    if kind == BROKER_LOGGER_RESOURCE:
+        return describe_loggers()
     return describe_broker_config(node.config, overrides)
-
-
-def _cluster_default(name: str, value: str) -> DescribedConfig:
-    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    return DescribedConfig(
-        name=name,
-        value=value,
-        source=source,
-        read_only=False,
-        sensitive=False,
-        type=PropertyType.STRING,
-        documentation="",
-        synonyms=(ConfigSynonym(name, value, source),),
-    )
 
 
 API: Final = LocalApi(

@@ -3,14 +3,14 @@
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
-from tidelog.broker.api.cluster_rows import OPERATIONS_NOT_ASKED, any_alive_broker
+from tidelog.broker.api.cluster_rows import any_alive_broker
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasClusterId, HasConfig, HasImage, HasQuorum
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
@@ -49,7 +49,10 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
             cluster_id=node.cluster_id,
             controller_id=controller_id,
             brokers=rows,
-            cluster_authorized_operations=OPERATIONS_NOT_ASKED,
+            cluster_authorized_operations=authorized_operations(
+                ResourceType.CLUSTER,
+                asked=field(request, "include_cluster_authorized_operations", False),
+            ),
         )
     )
 

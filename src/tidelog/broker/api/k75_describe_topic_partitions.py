@@ -17,7 +17,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_DESCRIBED_PARTITIONS
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_LEADER
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -33,10 +33,13 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
     budget = min(max(1, request.response_partition_limit), MAX_DESCRIBED_PARTITIONS)
     topics: list[dict[str, object]] = []
     next_cursor = None
+    operations = authorized_operations(ResourceType.TOPIC, asked=True)
     for name in names:
         topic = all_names.get(name)
         if topic is None:
-            topics.append(topic_row(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name))
+            topics.append(
+                topic_row(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, operations=operations)
+            )
             continue
         start = first_partition if request.cursor and name == request.cursor.topic_name else 0
         indexes = [index for index in sorted(topic.partitions) if index >= start]
@@ -46,7 +49,7 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
         page = indexes[:budget]
         budget -= len(page)
         partitions = [_partition(node, index, topic.partitions[index]) for index in page]
-        topics.append(topic_row(ErrorCode.NONE, name, topic.topic_id, partitions))
+        topics.append(topic_row(ErrorCode.NONE, name, topic.topic_id, partitions, operations))
         if len(page) < len(indexes):
             next_cursor = {"topic_name": name, "partition_index": indexes[len(page)]}
             break

@@ -16,6 +16,7 @@ from tidelog.wire.values import error_of, millis
 
 VERSIONS = range(1, 12)
 LATEST, EARLIEST, LARGEST, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+EARLIEST_PENDING_UPLOAD = -6
 
 
 def list_offsets(
@@ -81,7 +82,13 @@ def test_both_ends_and_a_time_between(wire, version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
-    ("timestamp", "since", "offset"), [(LARGEST, 7, 1), (EARLIEST_LOCAL, 8, 0)]
+    ("timestamp", "since", "offset"),
+    [
+        (LARGEST, 7, 1),
+        (EARLIEST_LOCAL, 8, 0),
+        (LATEST_TIERED, 9, -1),
+        (EARLIEST_PENDING_UPLOAD, 11, -1),
+    ],
 )
 def test_special_timestamps_came_with_versions(wire, version, timestamp, since, offset):
     produce(wire, 9)
@@ -92,7 +99,7 @@ def test_special_timestamps_came_with_versions(wire, version, timestamp, since, 
         assert (code(answer), answer.offset) == (ErrorCode.UNSUPPORTED_VERSION, -1)
 
 
-@pytest.mark.parametrize("timestamp", [LATEST_TIERED, -6, -7, -(2**63)])
+@pytest.mark.parametrize("timestamp", [-7, -(2**63)])
 def test_timestamps_that_mean_nothing_here(wire, timestamp):
     (answer,) = list_offsets(wire, 11, ("t", 0, timestamp))
     assert code(answer) is ErrorCode.UNSUPPORTED_VERSION

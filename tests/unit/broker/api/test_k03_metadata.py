@@ -21,7 +21,12 @@ ALL_BUT_FIRST = range(1, 14)
 
 
 def metadata(
-    wire: Wire, version: int, *names: str | None, everything: bool = False, create: bool = False
+    wire: Wire,
+    version: int,
+    *names: str | None,
+    everything: bool = False,
+    create: bool = False,
+    operations: bool = False,
 ) -> Any:
     """A question about topics by name."""
     request_type = codec.request_class(ApiKey.METADATA, version)
@@ -34,8 +39,8 @@ def metadata(
         version,
         topics=topics,
         allow_auto_topic_creation=create,
-        include_cluster_authorized_operations=False,
-        include_topic_authorized_operations=False,
+        include_cluster_authorized_operations=operations,
+        include_topic_authorized_operations=operations,
     )
 
 
@@ -180,6 +185,19 @@ def test_a_leader_without_this_listener(node, wire, version):
     )
     assert partition.leader_id == -1
     assert [broker.node_id for broker in response.brokers] == [1]
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+def test_every_operation_is_allowed_to_who_asks(wire, version):
+    """As in Kafka without an authorizer."""
+    wire.create_topic("a")
+    unasked = metadata(wire, version, "a", "nothing")
+    asked = metadata(wire, version, "a", "nothing", operations=True)
+    assert [row.topic_authorized_operations for row in unasked.topics] == [-(2**31)] * 2
+    assert [row.topic_authorized_operations for row in asked.topics] == [3576] * 2
+    if version <= 10:
+        assert unasked.cluster_authorized_operations == -(2**31)
+        assert asked.cluster_authorized_operations == 8096
 
 
 # Topics that are made on demand ------------------------------------------------------------

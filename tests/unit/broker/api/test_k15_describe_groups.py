@@ -9,8 +9,8 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
 
 
-def described(wire, version, *groups):
-    values = {"groups": groups, "include_authorized_operations": False}
+def described(wire, version, *groups, operations=False):
+    values = {"groups": groups, "include_authorized_operations": operations}
     return wire.call(ApiKey.DESCRIBE_GROUPS, version, **values).groups
 
 
@@ -30,6 +30,16 @@ def test_a_group_and_what_is_none(version):
     assert error_of(nothing.error_code) is (
         ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
     )
+
+
+def test_every_operation_is_allowed_to_who_asks():
+    wire = one_node().client()
+    join(wire, 5)
+    answers = {
+        asked: described(wire, 6, "g", "nothing", operations=asked) for asked in (True, False)
+    }
+    assert [row.authorized_operations for row in answers[True]] == [3400, -(2**31)]
+    assert {row.authorized_operations for row in answers[False]} == {-(2**31)}
 
 
 def test_without_a_coordinator(wire):

@@ -11,8 +11,9 @@ from tidelog.wire.entities import field, make, nested
 from tidelog.wire.values import error_of
 
 VERSIONS = versions(ApiKey.DESCRIBE_CONFIGS)
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER, CLIENT_METRICS = 2, 4, 8, 16
 DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5
+LONG = 5
 
 
 def ask(wire, version, kind, name, keys=None, synonyms=False, documentation=False):
@@ -105,8 +106,22 @@ def test_the_clusters_defaults(wire, version):
     found = configs["log.retention.ms"]
     assert (found.value, found.config_source) == ("777", DYNAMIC_DEFAULT_BROKER)
     assert [s.value for s in found.synonyms] == ["777"]
+    assert field(found, "config_type", LONG) == LONG
     _, topic = ask(wire, version, TOPIC, "t")
     assert topic["retention.ms"].value == "777"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_logger_of_this_broker(wire, version):
+    code, configs = ask(wire, version, LOGGER, "1")
+    assert code is ErrorCode.NONE
+    assert [(name, level.value, level.config_source) for name, level in configs.items()] == [
+        ("root", "INFO", 6)
+    ]
+
+
+def test_no_subscription_to_metrics_of_clients_has_configs(wire):
+    assert ask(wire, 4, CLIENT_METRICS, "any") == (ErrorCode.NONE, {})
 
 
 @pytest.mark.parametrize(
@@ -115,7 +130,9 @@ def test_the_clusters_defaults(wire, version):
         (TOPIC, "absent", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (BROKER, "2", ErrorCode.INVALID_REQUEST),
         (BROKER, "one", ErrorCode.INVALID_REQUEST),
-        (8, "1", ErrorCode.INVALID_REQUEST),
+        (LOGGER, "2", ErrorCode.INVALID_REQUEST),
+        (LOGGER, "", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "", ErrorCode.INVALID_REQUEST),
         (0, "t", ErrorCode.INVALID_REQUEST),
         (-1, "t", ErrorCode.INVALID_REQUEST),
     ],

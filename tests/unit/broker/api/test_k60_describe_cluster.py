@@ -12,11 +12,11 @@ VERSIONS = versions(ApiKey.DESCRIBE_CLUSTER)
 BROKERS, CONTROLLERS = 1, 2
 
 
-def ask(wire, version, endpoint_type=BROKERS, fenced=False):
+def ask(wire, version, endpoint_type=BROKERS, fenced=False, operations=False):
     return wire.call(
         ApiKey.DESCRIBE_CLUSTER,
         version,
-        include_cluster_authorized_operations=False,
+        include_cluster_authorized_operations=operations,
         endpoint_type=endpoint_type,
         include_fenced_brokers=fenced,
     )
@@ -33,6 +33,11 @@ def test_brokers(node, wire, version):
         (1, "host1", 9092, None),
         (2, "host2", 9092, "rack2"),
     ]
+
+
+def test_every_operation_is_allowed_to_who_asks(wire):
+    assert ask(wire, 2).cluster_authorized_operations == -(2**31)
+    assert ask(wire, 2, operations=True).cluster_authorized_operations == 8096
 
 
 def test_fenced_brokers_when_asked(node, wire):

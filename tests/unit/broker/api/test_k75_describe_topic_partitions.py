@@ -97,3 +97,8 @@ def test_a_page_is_bounded_whatever_is_asked_for(wire):
     rest = ask(wire, "wide", limit=2000, cursor=(cursor.topic_name, cursor.partition_index))
     assert [len(indexes) for _, indexes in pages(rest)] == [7]
     assert rest.next_cursor is None
+
+
+def test_every_operation_is_allowed(wide, wire):
+    """Without being asked for, as in Kafka."""
+    assert {topic.topic_authorized_operations for topic in ask(wire, "a", "none").topics} == {3576}

@@ -17,7 +17,7 @@ help:
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
-	@echo "make sim          200 simulated clusters and 2000 quorums under faults, a few minutes (SIM_JOBS)"
+	@echo "make sim          150 simulated clusters and 1000 quorums, seeds of this commit (SIM_FIRST, SIM_JOBS)"
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
 	@echo "make bench-smoke  start, memory, throughput, failover, measured on this machine"
 	@echo "make bench-unavailability  time without acks after kills, pauses and cuts of leaders"
@@ -122,10 +122,12 @@ spark-clusters: $(VENV)/.test
 	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)
 
 SIM_JOBS ?= 2
+# Seeds of this content: other content runs others, and the same content the same again.
+SIM_FIRST ?= $(shell printf %d 0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-7))
 
 sim: $(VENV)/.test
-	$(BIN)/tidelog sim run --seeds 1:2001 --tier quorum --jobs $(SIM_JOBS)
-	$(BIN)/tidelog sim run --seeds 1:201 --jobs $(SIM_JOBS)
+	first=$(SIM_FIRST); $(BIN)/tidelog sim run --seeds $$first:$$((first + 1000)) --tier quorum --jobs $(SIM_JOBS)
+	first=$(SIM_FIRST); $(BIN)/tidelog sim run --seeds $$first:$$((first + 150)) --jobs $(SIM_JOBS)
 
 campaign: $(VENV)/.test
 	$(BIN)/tidelog sim campaign --jobs $(SIM_JOBS) $(CAMPAIGN_ARGS)

@@ -10,9 +10,10 @@ from tools.reference.markdown import page, section, table
 
 _FIRST_PRODUCE = PRODUCE.versions.min_version
 _INTRODUCTION = f"""
-What each listener serves, as ApiVersions answers it. A version outside its range is answered with
-UNSUPPORTED_VERSION. Produce is listed from version 0, as in Apache Kafka, because librdkafka takes
-a missing 0 for an old broker (KAFKA-18659); versions below {_FIRST_PRODUCE} are refused.
+What each listener serves, as ApiVersions answers it. A request in a version outside its range ends
+the connection, as in Apache Kafka; only ApiVersions itself answers UNSUPPORTED_VERSION. Produce is
+listed from version 0, because librdkafka takes a missing 0 for an old broker (KAFKA-18659);
+versions below {_FIRST_PRODUCE} are refused.
 """
 
 

@@ -67,8 +67,8 @@ OFFSETS_EXPIRED_PER_TURN: Final = 1000
 """Committed offsets of one coordinator that are looked at for expiry before its node looks at its
 connections again; a group is looked at as a whole."""
 
-GROUP_LOAD_BYTES_PER_TURN: Final = 64 << 10
-"""How much of the offsets topic a node replays before it looks at its connections again: some
+COORDINATOR_LOAD_BYTES_PER_TURN: Final = 64 << 10
+"""How much of an internal topic a node replays before it looks at its connections again: some
 milliseconds' worth."""
 
 MAX_FILES_DELETED: Final = 100

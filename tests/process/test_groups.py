@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.process.group_member import RUN
-from tidelog.groups.coordinator import partition_of
 from tidelog.model import OFFSETS_TOPIC
+from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
 
 pytestmark = pytest.mark.process

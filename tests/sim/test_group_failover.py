@@ -9,8 +9,8 @@ import pytest
 from tests.sim.test_cluster import all_know, partition, unfenced
 
 from tidelog.errors import ErrorCode
-from tidelog.groups.coordinator import partition_of
 from tidelog.model import OFFSETS_TOPIC
+from tidelog.rsm.placement import partition_of
 from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.world import World
 from tidelog.wire.api import ApiKey

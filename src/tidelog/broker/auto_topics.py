@@ -9,7 +9,7 @@ again and sees the outcome in the image.
 from dataclasses import dataclass
 
 from tidelog.broker.control_link import ControlLink
-from tidelog.broker.events import OffsetsTopicNotCreated
+from tidelog.broker.events import InternalTopicNotCreated
 from tidelog.controller.messages import Response
 from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, NewTopic
 from tidelog.env.instant import Instant
@@ -62,4 +62,4 @@ class AutoTopics:
                 code, is_internal = topic.error_code, topic.name in INTERNAL_TOPICS
                 if is_internal and code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                     reason = topic.message or code.name
-                    self._trace.event(OffsetsTopicNotCreated(topic=topic.name, reason=reason))
+                    self._trace.event(InternalTopicNotCreated(topic=topic.name, reason=reason))

@@ -178,25 +178,27 @@ class RegistrationTimedOut(LifecycleEvent):
 
 
 @event("load_step", "loaded")
-class GroupsLoaded(PartitionEvent):
-    """This node coordinates the groups of a partition of `__consumer_offsets` from now on."""
+class CoordinatorLoaded(PartitionEvent):
+    """This node coordinates the groups or transactions of a partition of an internal topic from now
+    on."""
 
     leader_epoch: int
-    groups: int
+    entries: int
+    """Groups, or transactional ids."""
     offset: int
     """Where the leadership began: everything below was replayed."""
 
 
 @event("retire", "unloaded")
-class GroupsUnloaded(PartitionEvent):
-    """This node does not coordinate the groups of a partition any longer."""
+class CoordinatorUnloaded(PartitionEvent):
+    """This node does not coordinate what belongs to a partition of an internal topic any longer."""
 
     leader_epoch: int
 
 
 @event("load_step", "not loaded", level=Level.ERROR)
-class GroupsNotLoaded(PartitionEvent):
-    """A record of `__consumer_offsets` cannot be read: its groups have no coordinator here."""
+class CoordinatorNotLoaded(PartitionEvent):
+    """A record of an internal topic cannot be read: its partition has no coordinator here."""
 
     reason: str
     offset: int
@@ -204,7 +206,7 @@ class GroupsNotLoaded(PartitionEvent):
 
 
 @event("on_created", "not created", level=Level.WARN)
-class OffsetsTopicNotCreated(Event):
+class InternalTopicNotCreated(Event):
     """The controller refused to create an internal topic; clients wait, and it is asked again."""
 
     subject: ClassVar = "broker"

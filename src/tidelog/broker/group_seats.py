@@ -1,41 +1,18 @@
-"""The group coordinators of this node: one for each partition of the offsets topic led here.
+"""The group coordinators of this node: one for each partition of `__consumer_offsets` led here.
 
-A coordinator comes with the leadership of its partition and goes with it. In between:
-
-    leads ──> loading ──(all below the beginning of the leadership is replayed)──> active
-                 │                                                                    │
-                 └──────────────── leadership lost, log damaged ──────────────────────┴──> gone
-
-While it loads, requests get COORDINATOR_LOAD_IN_PROGRESS; where this node does not lead, they get
-NOT_COORDINATOR, and clients ask FindCoordinator again. A log that cannot be replayed leaves its
-groups without a coordinator here: an answer made up of half a log would be a wrong one.
-
-Loading goes in steps of bounded size, at most `limits.GROUP_LOAD_BYTES_PER_TURN` a tick for all
-partitions together, so that a broker that takes over a large partition goes on serving.
-
-A request that writes waits for the replicas at most for `offsets.commit.timeout.ms`. After that it
-gets COORDINATOR_NOT_AVAILABLE: the commit may yet come into force, and clients try again.
-
-Invariants
-- OneCoordinator: a coordinator decides only in the epoch in which this node leads its partition.
-- LoadedFirst: it decides only when all that its predecessors have committed is replayed.
-- EveryRequestEnds: a request is answered, or its group waits for a member or a replica.
+A request that writes waits for the replicas at most for `offsets.commit.timeout.ms`. JoinGroup and
+SyncGroup wait for other members as long as these may take. All else is in `coordinator_seats.py`.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
-from tidelog.broker import events
-from tidelog.broker.group_log import OffsetsLoader, OffsetsLog
+from tidelog.broker.coordinator_log import CoordinatorLog
+from tidelog.broker.coordinator_seats import Call, CoordinatorSeats
 from tidelog.config import NodeConfig
-from tidelog.env.instant import Instant, earliest
-from tidelog.env.known_deadline import KnownDeadline
+from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.groups.coordinator import GroupCoordinator, partition_of
+from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.messages import (
     CommitOffsets,
     DeleteGroup,
@@ -46,8 +23,6 @@ from tidelog.groups.messages import (
     Request,
     Response,
 )
-from tidelog.limits import GROUP_LOAD_BYTES_PER_TURN
-from tidelog.metadata.image import MetadataImage, TopicImage
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.replication.replicas import Replicas
 
@@ -55,304 +30,40 @@ _WRITES: Final = (CommitOffsets, DeleteOffsets, DeleteGroup, LeaveGroup)
 """Requests that wait for replicas, and for nothing else."""
 
 
-@dataclass(slots=True, eq=False)
-class GroupCall:
-    """A request under way to a coordinator: the `reply_to` that it knows."""
+class GroupCall(Call[Response]):
+    """A request under way to a group coordinator."""
 
-    # Answers the client; called once.
-    answer: Callable[[Response], None]
-    is_answered: bool = False
-
-    def settle(self, response: Response) -> None:
-        """Answers, unless it timed out before."""
-        if not self.is_answered:
-            self.is_answered = True
-            self.answer(response)
+    __slots__ = ()
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Seat:
-    """One partition of `__consumer_offsets` that this node leads."""
+class GroupSeats(CoordinatorSeats[GroupCoordinator]):
+    """The group coordinators of one node."""
 
-    leader_epoch: int
-    log: OffsetsLog
-    coordinator: GroupCoordinator
-    # Reads the log; `None` before the replica leads, and when everything is read.
-    loader: OffsetsLoader | None = None
-    # Why there is nothing to be had from it; `None` while there is.
-    failure: str | None = None
+    __slots__ = ()
 
-    @property
-    def may_load(self) -> bool:
-        """Whether there is something to read, or everything is read."""
-        loader = self.loader
-        return loader is not None and (
-            loader.is_done or (self.log.is_led and loader.position < self.log.high_watermark)
-        )
-
-
-@dataclass(slots=True, eq=False, kw_only=True)
-class GroupSeats:
-    """The coordinators of one node."""
-
-    config: NodeConfig
-    replicas: Replicas
-    prng: Prng
-    trace: Trace
-    # Wall time minus monotonic time, from the driver.
-    wall_offset_ms: int = 0
-    # By partition number: those that the metadata says are led here.
-    _seats: dict[int, Seat] = field(default_factory=dict, init=False)
-    # `__consumer_offsets` in the newest metadata; `None` before it is created.
-    _topic: TopicImage | None = field(default=None, init=False)
-    # Those of them that load, or that wait for the high watermark.
-    _busy: dict[int, Seat] = field(default_factory=dict, init=False)
-    # Requests that wait for replicas, with the time at which they have waited for too long.
-    _held: deque[tuple[Instant, GroupCall]] = field(default_factory=deque, init=False)
-    # The last tick: what is left over of loading asks for another one at once.
-    _woken_at: Instant = field(default=Instant(0), init=False)
-    # Kept while nothing happens here.
-    _deadline: KnownDeadline = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._deadline = KnownDeadline(self._next_deadline)
-
-    # Leadership ---------------------------------------------------------------------------
-
-    def on_image(self, image: MetadataImage) -> None:
-        """Follows the leadership of the partitions. The replicas may be behind; a coordinator
-        begins when its replica leads."""
-        topic = image.topics_by_name.get(OFFSETS_TOPIC)
-        if topic is self._topic:
-            return
-        self._deadline.forget()
-        before, self._topic = self._topic, topic
-        if before is not None and topic is not None and before.topic_id != topic.topic_id:
-            self._keep({})
-        own = self.config.node_id
-        partitions = {} if topic is None else topic.partitions
-        self._keep(
-            {
-                number: partition.leader_epoch
-                for number, partition in sorted(partitions.items())
-                if partition.leader == own
-            }
-        )
-
-    def _keep(self, led: dict[int, int]) -> None:
-        """The leader epochs of the partitions that are led here."""
-        for number, seat in list(self._seats.items()):
-            if led.get(number) != seat.leader_epoch:
-                self._leave(number, seat)
-        for number, leader_epoch in led.items():
-            if number not in self._seats:
-                self._busy[number] = self._seats[number] = self._open(number, leader_epoch)
-
-    def _open(self, number: int, leader_epoch: int) -> Seat:
-        topic_partition = TopicPartition(OFFSETS_TOPIC, number)
-        assert self._topic is not None, f"{topic_partition} is not in the metadata"
-        log = OffsetsLog(self.replicas, topic_partition, self._topic.topic_id, leader_epoch)
-        coordinator = GroupCoordinator(
-            subject=str(topic_partition),
-            log=log,
-            config=self.config.groups,
-            prng=self.prng,
-            trace=self.trace,
-        )
-        return Seat(leader_epoch=leader_epoch, log=log, coordinator=coordinator)
-
-    def _leave(self, number: int, seat: Seat) -> None:
-        """Another node leads."""
-        del self._seats[number]
-        self._busy.pop(number, None)
-        self._retire(seat)
-
-    def _retire(self, seat: Seat) -> None:
-        seat.loader = None
-        if seat.coordinator.active:
-            seat.coordinator.resign()
-            self._deliver(seat)
-            self.trace.event(
-                events.GroupsUnloaded(
-                    partition=seat.log.topic_partition, leader_epoch=seat.leader_epoch
-                )
+    def __init__(self, config: NodeConfig, replicas: Replicas, prng: Prng, trace: Trace) -> None:
+        def make(topic_partition: TopicPartition, log: CoordinatorLog) -> GroupCoordinator:
+            return GroupCoordinator(
+                subject=str(topic_partition), log=log, config=config.groups, prng=prng, trace=trace
             )
 
-    def _fail(self, number: int, seat: Seat, reason: str) -> None:
-        """The partition is no longer led, or cannot be read; the metadata will say who leads."""
-        seat.failure = reason
-        self._busy.pop(number, None)
-        self._retire(seat)
-
-    # Loading ------------------------------------------------------------------------------
-
-    def _load(self, now: Instant) -> None:
-        budget = GROUP_LOAD_BYTES_PER_TURN
-        for number, seat in list(self._busy.items()):
-            while budget > 0 and seat.loader is not None and seat.may_load:
-                budget -= self._load_step(number, seat, budget, now)
-
-    def _load_step(self, number: int, seat: Seat, max_bytes: int, now: Instant) -> int:
-        """Replays a part of the log, or activates the coordinator; returns the bytes read."""
-        loader = seat.loader
-        assert loader is not None, f"partition {number} does not load"
-        if loader.is_done:
-            seat.loader = None
-            self._prepare(seat, now)
-            seat.coordinator.become_active(seat.leader_epoch, now)
-            self.trace.event(
-                events.GroupsLoaded(
-                    partition=seat.log.topic_partition,
-                    leader_epoch=seat.leader_epoch,
-                    groups=len(seat.coordinator.committed.groups),
-                    offset=loader.end,
-                )
-            )
-            return 0
-        data = seat.log.read(loader.position, max_bytes, now)
-        if data is None:
-            self._fail(number, seat, "the log cannot be read")
-            return 0
-        try:
-            seat.coordinator.load(loader.take(data))
-        except ProtocolError as error:
-            self.trace.event(
-                events.GroupsNotLoaded(
-                    partition=seat.log.topic_partition, reason=error.message, offset=loader.position
-                )
-            )
-            self._fail(number, seat, error.message)
-        return len(data)
-
-    # Requests -----------------------------------------------------------------------------
+        super().__init__(
+            topic_name=OFFSETS_TOPIC,
+            make=make,
+            refused=Refused,
+            write_timeout_ms=config.groups.offsets_commit_timeout_ms,
+            node_id=config.node_id,
+            replicas=replicas,
+            trace=trace,
+        )
 
     def ask(self, request: Request, call: GroupCall, now: Instant) -> None:
         """Hands a request to the coordinator of its group; the call is settled, now or later."""
-        topic = self._topic
-        number = -1 if topic is None else partition_of(request.group_id, len(topic.partitions))
-        seat = self._seats.get(number)
-        if seat is None or seat.failure is not None or not self._leads(number, seat):
-            call.settle(Refused(ErrorCode.NOT_COORDINATOR))
-            return
-        if not seat.coordinator.active:
-            call.settle(Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            return
-        self._deadline.forget()
-        self._prepare(seat, now)
-        seat.coordinator.handle(request, call, now)
-        self._busy[number] = seat
-        if isinstance(request, _WRITES):
-            timeout_ms = self.config.groups.offsets_commit_timeout_ms
-            self._held.append((Instant(now + timeout_ms), call))
+        self.hand_over(request.group_id, request, call, now, writes=isinstance(request, _WRITES))
 
     def list_groups(self) -> list[ListedGroup] | None:
         """The groups that this node coordinates; `None` while some of them are being loaded."""
-        seats = [each for each in self._seats.values() if each.failure is None]
-        if not all(each.coordinator.active for each in seats):
+        coordinators = self.coordinators()
+        if coordinators is None:
             return None
-        return [group for each in seats for group in each.coordinator.list_groups()]
-
-    def _leads(self, number: int, seat: Seat) -> bool:
-        """Whether the replica leads, or is about to; else the coordinator is at its end."""
-        if seat.log.is_led or not seat.coordinator.active:
-            return True
-        self._fail(number, seat, "not led any more")
-        return False
-
-    def _prepare(self, seat: Seat, now: Instant) -> None:
-        """Sets the time of the input being handled."""
-        seat.log.wall_ms = now + self.wall_offset_ms
-        seat.coordinator.wall_offset_ms = self.wall_offset_ms
-
-    # The tick -----------------------------------------------------------------------------
-
-    def wake(self, now: Instant) -> None:
-        """Begins a tick: a step of loading, then the sessions and waits that are due."""
-        self._woken_at = now
-        deadline = self.deadline()
-        if deadline is None or now < deadline:
-            return
-        self._deadline.forget()
-        self._load(now)
-        for number, seat in list(self._due(now)):
-            self._prepare(seat, now)
-            seat.coordinator.wake(now)
-            self._busy[number] = seat
-        while self._held and self._held[0][0] <= now:
-            _, call = self._held.popleft()
-            call.settle(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
-
-    def _due(self, now: Instant) -> Iterator[tuple[int, Seat]]:
-        for number, seat in self._seats.items():
-            deadline = seat.coordinator.deadline()
-            if deadline is not None and deadline <= now:
-                yield number, seat
-
-    def flow(self, now: Instant) -> bool:
-        """One round: what is committed, and the answers that are due for it."""
-        if not self._busy:
-            return False
-        self._deadline.forget()
-        moved = False
-        for number, seat in list(self._busy.items()):
-            coordinator = seat.coordinator
-            if not coordinator.active:
-                self._begin(seat)
-                continue
-            if coordinator.is_deposed or not seat.log.is_led:
-                self._fail(number, seat, "not led any more")
-                moved = True
-                continue
-            self._prepare(seat, now)
-            coordinator.on_high_watermark(seat.log.high_watermark, now)
-            moved |= self._deliver(seat)
-            if not coordinator.has_uncommitted:
-                del self._busy[number]
-        self._forget_answered()
-        return moved
-
-    def _forget_answered(self) -> None:
-        """Requests are answered in about the order in which they came."""
-        while self._held and self._held[0][1].is_answered:
-            self._held.popleft()
-
-    def _begin(self, seat: Seat) -> None:
-        """The replica may lead by now: its log is made some ticks after the metadata names it."""
-        if seat.loader is None and seat.log.is_led:
-            seat.loader = OffsetsLoader(seat.log.start_offset, seat.log.end_offset)
-        elif seat.loader is not None and not seat.log.is_led:
-            seat.loader = None
-
-    def _deliver(self, seat: Seat) -> bool:
-        replies = seat.coordinator.take_replies()
-        for call, response in replies:
-            assert isinstance(call, GroupCall), f"unknown reply_to {call!r}"
-            call.settle(response)
-        return bool(replies)
-
-    def deadline(self) -> Instant | None:
-        """At once while a log can be loaded further; else when a session or a wait may be over."""
-        return self._deadline.get()
-
-    def _next_deadline(self) -> Instant | None:
-        if any(seat.may_load for seat in self._busy.values()):
-            return self._woken_at
-        return earliest(
-            self._held[0][0] if self._held else None,
-            *[seat.coordinator.deadline() for seat in self._seats.values()],
-        )
-
-    def check(self) -> None:
-        """Asserts the invariants of the module's docstring."""
-        self._deadline.check()
-        for number, seat in self._seats.items():
-            coordinator = seat.coordinator
-            coordinator.check()
-            assert not (coordinator.active and seat.loader), f"LoadedFirst: {number} loads"
-            if coordinator.active and seat.log.is_led:
-                begun = self.replicas.partitions[seat.log.topic_partition].leader_epoch
-                assert begun == seat.leader_epoch, f"OneCoordinator: {number} in {begun}"
-            waits = coordinator.has_uncommitted or not coordinator.active
-            assert not waits or seat.failure is not None or number in self._busy, (
-                f"EveryRequestEnds: partition {number} is forgotten"
-            )
+        return [group for each in coordinators for group in each.list_groups()]

@@ -1,7 +1,7 @@
 """A group coordinator: all groups of one partition of `__consumer_offsets`, on its leader.
 
-A group belongs to the partition that the hash of its id names (`partition_of`), and to the broker
-that leads this partition. So the leader election of partitions is that of coordinators too.
+A group belongs to the partition that the hash of its id names (`rsm/placement.py`), and to the
+broker that leads this partition. So the leader election of partitions is that of coordinators too.
 
 Theory. The coordinator is a state machine on the kernel (`rsm/kernel.py`), as the controller is:
 it decides a request against the newest state, appends records, and answers when they are committed.
@@ -43,7 +43,7 @@ from tidelog.groups.classic_group import ClassicGroup
 from tidelog.groups.env import AssignmentCommitted, Env, GroupsKernel
 from tidelog.groups.events import RebalanceReason
 from tidelog.groups.expiry import Expiry
-from tidelog.groups.image import GroupsImage, GroupsMachine
+from tidelog.groups.image import GroupImage, GroupsImage, GroupsMachine
 from tidelog.groups.joining import Joining
 from tidelog.groups.membership import Membership
 from tidelog.groups.messages import GroupState, Refused, Reply, ReplyTo, Request
@@ -53,22 +53,9 @@ from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import RawRecord
 from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
 from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
+from tidelog.rsm.shared_map import SharedMap
 
 _NOT_COORDINATOR: Final = Refused(ErrorCode.NOT_COORDINATOR)
-_INT32_MASK: Final = 0xFFFFFFFF
-
-
-def partition_of(group_id: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that a group belongs to: Java's hash of its id."""
-    hash_code = 0
-    encoded = group_id.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        unit = encoded[index] << 8 | encoded[index + 1]
-        hash_code = (31 * hash_code + unit) & _INT32_MASK
-    if hash_code >= 1 << 31:
-        hash_code = (1 << 32) - hash_code
-    # The absolute value of the lowest number is not one of 32 bits; Kafka takes 0.
-    return (0 if hash_code == 1 << 31 else hash_code) % partitions
 
 
 class GroupCoordinator:
@@ -115,6 +102,11 @@ class GroupCoordinator:
     def committed(self) -> GroupsImage:
         """What no other leader can take back."""
         return self._kernel.committed
+
+    @property
+    def entries(self) -> SharedMap[GroupImage]:
+        """All groups of the log."""
+        return self._kernel.committed.groups
 
     @property
     def groups(self) -> Mapping[str, ClassicGroup]:

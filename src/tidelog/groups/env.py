@@ -18,8 +18,8 @@ from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.image import GroupsImage
 from tidelog.groups.messages import Refused, Reply, ReplyTo, Response
 from tidelog.groups.records import GroupsRecord, RawRecord
-from tidelog.groups.timers import Timers
 from tidelog.rsm.kernel import Decision, Kernel
+from tidelog.rsm.timers import Timers
 
 
 class AssignmentCommitted(NamedTuple):
@@ -45,7 +45,8 @@ class Env:
     kernel: GroupsKernel
     # Groups with members, or with member ids that were given out; empty unless active.
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
-    timers: Timers = field(default_factory=Timers)
+    # By group, and the member whose deadline it is; without one the group's own.
+    timers: Timers[tuple[str, str]] = field(default_factory=Timers)
     # Answers that are due, those aside that the kernel holds.
     replies: list[Reply] = field(default_factory=list)
     # Whether an append found that the partition is not led here any more.

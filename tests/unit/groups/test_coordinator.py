@@ -19,17 +19,7 @@ from tests.unit.groups.rig import (
 )
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.groups.coordinator import partition_of
 from tidelog.groups.messages import CommitOffsetsResult, FetchOffsets, Refused, SyncGroupResult
-
-
-@pytest.mark.parametrize(
-    ("group_id", "hash_code"),
-    # Java's String.hashCode, of texts whose values are documented or computed by its rule by hand.
-    [("", 0), ("a", 97), ("ab", 97 * 31 + 98), ("polygenelubricants", 0), ("\U0001f600", 1772899)],
-)
-def test_a_group_lives_where_javas_hash_says(group_id, hash_code):
-    assert partition_of(group_id, 50) == hash_code % 50
 
 
 def test_a_commit_is_answered_when_it_is_committed_and_not_before():

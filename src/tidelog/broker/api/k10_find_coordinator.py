@@ -20,8 +20,8 @@ from tidelog.config import GroupsConfig
 from tidelog.controller.topic_messages import NewTopic
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.coordinator import partition_of
 from tidelog.model import OFFSETS_TOPIC
+from tidelog.rsm.placement import partition_of
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

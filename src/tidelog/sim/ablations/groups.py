@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tidelog.broker.group_log import OffsetsLoader
+from tidelog.broker.coordinator_log import LogLoader
 from tidelog.errors import ErrorCode
 from tidelog.groups.env import Env
 from tidelog.groups.messages import Refused
@@ -22,6 +22,6 @@ SAFEGUARDS: Final = (
     ).replaced(Env, "write", _answer_at_once),
     guard_of_cluster(
         "elections", "coordinators-load-first", "groups that have read nothing, so they begin anew"
-    ).replaced(OffsetsLoader, "is_done", property(lambda _: True)),
+    ).replaced(LogLoader, "is_done", property(lambda _: True)),
 )
 """Of commits and of loading."""

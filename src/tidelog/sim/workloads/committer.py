@@ -16,9 +16,9 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.groups.coordinator import partition_of
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicPartition
+from tidelog.rsm.placement import partition_of
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.admin import Admin

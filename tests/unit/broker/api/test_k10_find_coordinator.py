@@ -41,7 +41,7 @@ def test_too_few_brokers_for_its_replicas_are_logged():
     for _ in range(2):
         assert error_of(find(wire).error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
         node.advance(100)
-    assert sum("OffsetsTopicNotCreated" in repr(each) for each in node.trace.events) == 2
+    assert sum("InternalTopicNotCreated" in repr(each) for each in node.trace.events) == 2
 
 
 @pytest.mark.parametrize("version", [v for v in VERSIONS if v < 4])

@@ -1,7 +1,7 @@
 """Goal: a log is loaded to the end, in order; what a transaction wrote counts when it commits."""
 
 from tests.fixtures import kafka_files
-from tidelog.broker.group_log import OffsetsLoader
+from tidelog.broker.coordinator_log import LogLoader
 from tidelog.groups.image import GroupsImage, GroupsMachine
 from tidelog.groups.records import CommittedOffset, OffsetRecord, encode
 from tidelog.model import TopicPartition
@@ -40,7 +40,7 @@ def marker(base_offset, producer_id, control_type):
 
 def loaded(*chunks, end):
     """The image after these reads."""
-    machine, image, loader = GroupsMachine(), GroupsImage(), OffsetsLoader(0, end)
+    machine, image, loader = GroupsMachine(), GroupsImage(), LogLoader(0, end)
     for chunk in chunks:
         assert not loader.is_done
         found = loader.take(chunk)
@@ -55,7 +55,7 @@ def loaded(*chunks, end):
 
 
 def test_batches_are_read_as_one():
-    loader = OffsetsLoader(2, 9)
+    loader = LogLoader(2, 9)
     found = loader.take(batch(4, "g", 1) + batch(6, "h", 2))
     assert (found.base_offset, found.last_offset, found.epoch) == (2, 6, 3)
     assert len(found.records) == 2 and not loader.is_done
@@ -71,7 +71,7 @@ def test_a_transaction_counts_from_its_marker_on():
 def test_the_offsets_topic_of_kafka_is_loaded():
     """With its transactions, of which some were aborted, and the groups of other protocols."""
     data = kafka_files("node1")["__consumer_offsets-1/00000000000000000000.log"]
-    machine, loader = GroupsMachine(), OffsetsLoader(0, 1)
+    machine, loader = GroupsMachine(), LogLoader(0, 1)
     records = [machine.decode(raw) for raw in loader.take(data).records]
     image = machine.replay(GroupsImage(), records, 0, 0)
     group = image.get("g-classic")

@@ -4,13 +4,13 @@ import pytest
 
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
-from tidelog.groups.timers import Timers
+from tidelog.rsm.timers import Timers
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_against_a_plain_dictionary(seed):
     prng = Prng(seed)
-    timers, expected = Timers(), {}
+    timers, expected = Timers[tuple[str, str]](), {}
     now = 0
     for _ in range(500):
         now += prng.below(5)
@@ -34,7 +34,7 @@ def test_against_a_plain_dictionary(seed):
 
 
 def test_heartbeats_do_not_fill_the_heap():
-    timers = Timers()
+    timers = Timers[tuple[str, str]]()
     for now in range(10_000):
         timers.set(("g", "m"), Instant(now + 10_000))
     assert len(timers._heap) == 1

@@ -5,15 +5,16 @@ its deadline: when it comes up, it is put back where the deadline has gone meanw
 entry in the heap, or another one for each time that its deadline was moved forward.
 """
 
+from collections.abc import Hashable
 from heapq import heappop, heappush
+from typing import Generic, TypeVar
 
 from tidelog.env.instant import Instant
 
-Key = tuple[str, str]
-"""A group, and the member whose deadline it is; without one the group's own."""
+Key = TypeVar("Key", bound=Hashable)
 
 
-class Timers:
+class Timers(Generic[Key]):
     """The deadlines of one coordinator."""
 
     __slots__ = ("_deadlines", "_heap", "_queued")

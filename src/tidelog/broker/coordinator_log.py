@@ -1,26 +1,28 @@
-"""A partition of `__consumer_offsets` as the log of its coordinator: appends, and reading it all.
+"""A partition of an internal topic as the log of its coordinator: appends, and reading it all.
 
 Appends go to the leader of the partition, which must be this node in the epoch of the coordinator.
 They are replicated as a client's with acks=all; the coordinator learns from the high watermark what
 is committed. Below the min ISR they are taken and not committed, until replicas come back.
 
-Reading stops where the leadership began: what comes behind is the coordinator's own. Offsets that
-were committed in a transaction count from its marker on, those of an aborted one never.
+Reading stops where the leadership began: what comes behind is the coordinator's own. Records that
+were written in a transaction count from its marker on, those of an aborted one never.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from tidelog.env.instant import Instant
-from tidelog.groups.records import RawRecord
 from tidelog.model import NO_OFFSET, TopicId, TopicPartition
 from tidelog.records.batch import build_batch, decode_body, iter_headers
 from tidelog.records.control import read_end_txn_marker
 from tidelog.records.record import Record
 from tidelog.replication.replicas import Replicas
 
+RawRecord = tuple[bytes, bytes | None]
+"""Key and value as the log has them."""
 
-class OffsetsLog:
+
+class CoordinatorLog:
     """The log of one coordinator (`rsm.kernel.ReplicatedLog`)."""
 
     __slots__ = ("_leader_epoch", "_replicas", "_topic_id", "topic_partition", "wall_ms")
@@ -92,7 +94,7 @@ class LoadedBatches(NamedTuple):
     is_control: bool = False
 
 
-class OffsetsLoader:
+class LogLoader:
     """Reads one partition from its beginning to where the leadership began."""
 
     __slots__ = ("_transactions", "end", "position")

@@ -1,0 +1,182 @@
+"""Goal: a coordinator is where its partition is led, and answers only what it can stand for."""
+
+import pytest
+
+from tests.unit.broker.api.group_client import (
+    SETTINGS,
+    commit,
+    fetch,
+    find,
+    join,
+    one_node,
+    refused_everywhere,
+    sync,
+)
+from tests.unit.broker.one_node import OneNode
+from tidelog.broker.group_seats import GroupCall, GroupSeats
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
+from tidelog.groups.messages import FetchOffsets, Refused
+from tidelog.limits import COORDINATOR_LOAD_BYTES_PER_TURN
+from tidelog.model import OFFSETS_TOPIC, TopicPartition
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import millis
+
+P0 = TopicPartition(OFFSETS_TOPIC, 0)
+ONE_PARTITION = {"offsets_topic_num_partitions": "1"}
+
+
+def restarted(node, **settings):
+    """The node after a kill, on the same disk."""
+    again = OneNode(disk=node.disk, **{**SETTINGS, **settings})
+    again.advance(100)
+    return again
+
+
+def test_offsets_and_members_are_there_after_a_restart():
+    node = one_node()
+    wire = node.client()
+    joined = join(wire, 9)
+    sync(wire, 5, joined)
+    member = {"generation_id": 1, "member_id": joined.member_id}
+    assert commit(wire, 9, {"t": {0: 7}}, **member) == {("t", 0): ErrorCode.NONE}
+    commit(wire, 9, {"t": {1: 8}}, group_id="other")
+    again = restarted(node)
+    wire = again.client()
+    assert fetch(wire, 9, None)[1] == {("t", 0): (7, ErrorCode.NONE)}
+    assert fetch(wire, 9, None, "other")[1] == {("t", 1): (8, ErrorCode.NONE)}
+    assert commit(wire, 9, {"t": {0: 9}}, **member) == {("t", 0): ErrorCode.NONE}
+    # Its session began with the new coordinator, and ends like any other.
+    again.advance(10_001)
+    assert commit(wire, 9, {"t": {0: 9}}, **member) == {("t", 0): ErrorCode.UNKNOWN_MEMBER_ID}
+
+
+def seats_of(node):
+    """Coordinators of their own over the replicas of a node, before they have loaded."""
+    seats = GroupSeats(
+        config=node.broker.config,
+        replicas=node.broker.replicas,
+        prng=Prng(1),
+        trace=Trace(node.trace),
+    )
+    seats.on_image(node.broker.image)
+    seats.flow(node.now)
+    return seats
+
+
+def asked(seats, node, group_id="g"):
+    answers = []
+    seats.ask(FetchOffsets(group_id, None), GroupCall(answers.append), node.now)
+    seats.flow(node.now)
+    return answers[0]
+
+
+def test_a_large_log_is_loaded_in_steps():
+    node = one_node(**ONE_PARTITION)
+    wire = node.client()
+    for number in range(120):
+        note = "x" * 3000
+        values = {"group_id": f"g{number}"}
+        topics = [
+            {
+                "name": "t",
+                "partitions": [
+                    {"partition_index": 0, "committed_offset": number, "committed_metadata": note}
+                ],
+            }
+        ]
+        wire.call(
+            ApiKey.OFFSET_COMMIT,
+            9,
+            **values,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=topics,
+        )
+    size = node.broker.replicas.partitions[P0].log.size_bytes
+    assert size > 5 * COORDINATOR_LOAD_BYTES_PER_TURN
+    seats = seats_of(node)
+    steps = 0
+    while isinstance(asked(seats, node), Refused):
+        assert asked(seats, node) == Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        assert seats.deadline() is not None and seats.list_groups() is None
+        seats.wake(node.now)
+        seats.check()
+        steps += 1
+    assert steps >= size // (COORDINATOR_LOAD_BYTES_PER_TURN + 4000)
+    assert asked(seats, node, "g119").offsets[0][1].offset == 119
+    assert len(seats.list_groups() or ()) == 120
+    assert seats.deadline() > node.now
+
+
+def test_what_is_not_committed_is_not_loaded():
+    """LoadedFirst: a new leader waits until its replicas have what it took over."""
+    node = one_node(**ONE_PARTITION)
+    commit(node.client(), 9, {"t": {0: 7}})
+    log = node.broker.replicas.partitions[P0].log
+    log.high_watermark = 0
+    seats = seats_of(node)
+    for _ in range(5):
+        seats.wake(node.now)
+        seats.flow(node.now)
+    assert asked(seats, node) == Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert seats.deadline() is None
+    log.high_watermark = log.log_end_offset
+    seats.flow(node.now)
+    for _ in range(2):
+        seats.wake(node.now)
+    assert asked(seats, node).offsets[0][1].offset == 7
+
+
+def test_a_record_that_cannot_be_read_leaves_its_groups_without_a_coordinator():
+    """A wrong answer would be one that was made up from half a log."""
+    node = one_node(**ONE_PARTITION)
+    wire = node.client()
+    commit(wire, 9, {"t": {0: 7}})
+    replicas = node.broker.replicas
+    epoch = replicas.partitions[P0].leader_epoch
+    bad = build_batch([Record(0, b"\x00\x02\x00\x01g", b"\x00\x63")])
+    replicas.append_as_coordinator(P0, epoch, bad, 0)
+    node.settle()
+    again = restarted(node, **ONE_PARTITION)
+    assert refused_everywhere(again.client()) == {ErrorCode.NOT_COORDINATOR}
+    assert any("CoordinatorNotLoaded" in repr(each) for each in again.trace.events)
+
+
+def test_what_is_answered_is_not_kept():
+    """For the length of a time-out it would be as much memory as clients like to send."""
+    node = one_node()
+    wire = node.client()
+    for offset in range(20):
+        commit(wire, 9, {"t": {0: offset}})
+    assert not node.broker.groups._held
+
+
+def test_a_topic_that_is_created_again_has_other_coordinators():
+    node = one_node()
+    wire = node.client()
+    commit(wire, 9, {"t": {0: 7}})
+    replicas = node.broker.replicas.partitions
+    before = {key: each.topic_id for key, each in replicas.items() if key.topic == OFFSETS_TOPIC}
+    wire.call(ApiKey.DELETE_TOPICS, 4, topic_names=(OFFSETS_TOPIC,), timeout=millis(1000))
+    assert refused_everywhere(wire) == {ErrorCode.NOT_COORDINATOR}
+    find(wire)
+    node.run_until(lambda: OFFSETS_TOPIC in node.broker.image.topics_by_name)
+    node.settle()
+    after = {key: each.topic_id for key, each in replicas.items() if key.topic == OFFSETS_TOPIC}
+    assert set(before.values()).isdisjoint(after.values())
+    assert fetch(wire, 9, {"t": [0]})[1] == {("t", 0): (-1, ErrorCode.NONE)}
+
+
+def test_the_check_can_fail():
+    node = one_node()
+    seats = node.broker.groups
+    seats.check()
+    for seat in seats._seats.values():
+        seat.coordinator.resign()
+    seats._deadline.forget()
+    with pytest.raises(AssertionError, match="EveryRequestEnds"):
+        seats.check()

@@ -96,6 +96,19 @@ MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 
+ANSWER_WORK_PER_TURN: Final = 4000
+"""What a node does in one turn for answers that grow with what was asked for; the rest waits for
+the next turns (`broker/long_answers.py`). The unit is that of `REPLICA_WORK_PER_TURN`."""
+
+ANSWER_SHARE: Final = 1000
+"""As much of it is spent on one answer before the next one has its share."""
+
+PARTITION_ANSWER_WORK: Final = 10
+"""One partition is read, looked up and encoded."""
+
+CONFIG_ANSWER_WORK: Final = 600
+"""A topic or broker is described with all its properties."""
+
 MAX_PARTITIONS_READ_PER_TURN: Final = 500
 """Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
 have nothing new, and take it some ten microseconds."""
@@ -135,9 +148,9 @@ MAX_PROPOSALS_PER_REQUEST: Final = 200
 """ISR proposals in one AlterPartition; the others follow its answer. To write a request of so many
 takes 5 ms, to read it 3 ms."""
 
-MAX_DESCRIBED_PARTITIONS: Final = 500
-"""Partitions in one answer to DescribeTopicPartitions; the client asks for the rest from its cursor
-on. A few milliseconds of encoding."""
+MAX_DESCRIBED_PARTITIONS: Final = 2000
+"""`max.request.partition.size.limit`, Kafka's default: partitions in one answer to
+DescribeTopicPartitions; the client asks for the rest from its cursor on."""
 
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""

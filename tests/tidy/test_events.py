@@ -51,7 +51,10 @@ def own_text(event: type[Event], name: str) -> str | None:
 def handlers_in(path: str) -> Iterator[ast.expr]:
     """What a module passes as handler: to the calls that make lines, and by name. A parameter
     `handler` that is passed on is checked where it gets its value."""
-    for node in ast.walk(ast.parse(sources()[path], path)):
+    text = sources()[path]
+    if "handler" not in text and "trace" not in text:
+        return
+    for node in ast.walk(ast.parse(text, path)):
         if isinstance(node, ast.keyword) and node.arg == "handler":
             if ast.unparse(node.value) != "handler":
                 yield node.value

@@ -16,6 +16,7 @@ from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.lifecycle import BrokerLifecycle
+from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
 from tidelog.config import LogConfig, NodeConfig
@@ -104,6 +105,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
             config=config, replicas=replicas, prng=Prng(prng.next_u64()), trace=trace
         ),
         trace=trace,
+        long_answers=LongAnswers(trace.steps),
         disk=disk,
     )
     return Parts(

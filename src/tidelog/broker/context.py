@@ -12,6 +12,7 @@ from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_questions import HeldQuestions
+from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.config import NodeConfig
@@ -42,6 +43,7 @@ class Broker:
     # Stays empty on a node that is only a controller.
     groups: GroupSeats
     trace: Trace
+    long_answers: LongAnswers
     # The log directory, for operators who ask how full it is.
     disk: Disk
     producer_ids: ProducerIds = field(default_factory=ProducerIds)

@@ -245,6 +245,7 @@ class Node:
     def _wake(self, now: Instant) -> None:
         self._parts.metadata_log.at(now, self.broker.wall_ms(now))
         self._turns.wake(now)
+        self.broker.long_answers.wake(now)
         self._peers.wake(now)
         self._parts.detector.wake(now)
         self.broker.control.wake(now)
@@ -280,6 +281,7 @@ class Node:
             return None
         return earliest(
             self._turns.deadline(),
+            self.broker.long_answers.deadline(),
             self._snapshots.deadline(),
             self._stopping.deadline(),
             *[component.deadline() for component in self._components],
@@ -294,6 +296,7 @@ class Node:
         if self._stopping.is_over:
             return
         self._connections.check()
+        self.broker.long_answers.check()
         self._replicas.check()
         for component in self._components:
             component.check()

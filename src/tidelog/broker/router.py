@@ -142,12 +142,12 @@ class Router:
         request = codec.decode_request(header, frame, offset)
         context = broker.connections.admit(connection, header)
         match api:
-            case LocalApi(handle=handle, is_held=True):
+            case LocalApi(is_held=True):
                 broker.held_questions.hold(
-                    context, lambda at: handle(broker, context, request, at), now
+                    context, lambda at: self._answer(api, context, request, at), now
                 )
             case LocalApi():
-                api.handle(broker, context, request, now)
+                self._answer(api, context, request, now)
             case EnvelopeApi():
                 self._on_envelope(context, request, now)
             case ControllerApi() | QuorumQueryApi() | VoterChangeApi():
@@ -160,6 +160,13 @@ class Router:
                 raise AssertionError("a hot API is not decoded")
             case _:
                 assert_never(api)
+
+    def _answer(
+        self, api: LocalApi[Broker], context: RequestContext, request: Entity, now: Instant
+    ) -> None:
+        pieces = api.handle(self.broker, context, request, now)
+        if pieces is not None:
+            self.broker.long_answers.begin(context, api.name, pieces)
 
     def _on_envelope(self, outer: RequestContext, envelope: Entity, now: Instant) -> None:
         controller = self.broker.controller

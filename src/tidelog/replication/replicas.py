@@ -278,19 +278,17 @@ class Replicas:
         for partition in self._delete.delete(wanted, reply_to, now, timeout_ms=timeout_ms):
             self._fetch.release_followers(partition.replicas)
 
-    def list_offsets(
-        self, queries: Sequence[messages.ListOffsetsQuery], *, replica_id: int, isolation_level: int
-    ) -> list[messages.ListOffsetsResult]:
-        """Answers ListOffsets at once. OFFSET_NOT_AVAILABLE is for version 5 and up; the handler
-        turns it into LEADER_NOT_AVAILABLE below."""
+    def list_offset(
+        self, query: messages.ListOffsetsQuery, *, replica_id: int, isolation_level: int
+    ) -> messages.ListOffsetsResult:
+        """Answers a query of ListOffsets at once. OFFSET_NOT_AVAILABLE is for version 5 and up; the
+        handler turns it into LEADER_NOT_AVAILABLE below."""
         self._stir()
-        return [list_offset(self._roles, query, replica_id, isolation_level) for query in queries]
+        return list_offset(self._roles, query, replica_id, isolation_level)
 
-    def end_offsets_for_epochs(
-        self, queries: Sequence[messages.EpochEndQuery]
-    ) -> list[messages.EpochEndResult]:
-        """Answers OffsetForLeaderEpoch at once."""
-        return [epoch_end(self._env, query) for query in queries]
+    def end_offset_for_epoch(self, query: messages.EpochEndQuery) -> messages.EpochEndResult:
+        """Answers a query of OffsetForLeaderEpoch at once."""
+        return epoch_end(self._env, query)
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ A value may have our type where kio has another (an error code, 16 bytes of a UU
 and a nested entity may be a dict of its values. `plain` gives such a dict of a whole entity.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from functools import cache, partial
 from typing import Any, get_args, get_origin
 
 from tidelog.wire.primitives import Encoded
-from tidelog.wire.schema import encode_field
+from tidelog.wire.schema import array_length, write_entity
 from tidelog.wire.values import CONVERSIONS
 
 Entity = Any
@@ -128,8 +128,20 @@ def _plain(value: Any) -> Any:
     return plain(value) if hasattr(value, "__version__") else value
 
 
-def encode_array(entity_type: type, name: str, items: Sequence[Mapping[str, Any]]) -> Encoded:
-    """An array field's items, encoded: to be given in their place to many entities of the class."""
-    convert = _to_kio(entity_type)[name]
-    assert convert is not None, f"{entity_type.__name__}.{name} is not an array"
-    return Encoded(encode_field(entity_type, name, convert(items)))
+class ArrayWriter:
+    """An array field of entities that is encoded row by row, each when it is there; the array is
+    then given in its place, to one entity or to many of the class."""
+
+    def __init__(self, entity_type: type, name: str) -> None:
+        self._item_type = nested(entity_type, name)
+        self._rows = bytearray()
+        self._count = 0
+
+    def add(self, **values: Any) -> None:
+        """Encodes one item, from the values that its version has."""
+        write_entity(self._rows, _made(self._item_type, values))
+        self._count += 1
+
+    def array(self) -> Encoded:
+        """All items."""
+        return Encoded(array_length(self._item_type, self._count) + self._rows)

@@ -139,7 +139,7 @@ def decode_text(value: Any) -> str:
 
 class Encoded(bytes):
     """The encoding of a whole array, its length included, in place of the items: many entities of
-    one answer may share it (`entities.encode_array`)."""
+    one answer may share it (`entities.ArrayWriter`)."""
 
     __slots__ = ()
 

@@ -322,9 +322,8 @@ def write_entity(out: bytearray, entity: Any, version: int | None = None) -> Non
     _entity_codec(entity_type, version).write(out, entity)
 
 
-def encode_field(entity_type: Any, name: str, value: Any) -> bytearray:
-    """The encoding that an untagged field has within an entity of this class."""
-    (found,) = (each for each in fields(entity_type) if each.name == name)
+def array_length(item_type: Any, count: int) -> bytearray:
+    """What stands before the items of an array of entities."""
     out = bytearray()
-    _field_codec(found, entity_type.__flexible__, None).write(out, value)
+    (COMPACT if item_type.__flexible__ else LEGACY_32).write(out, count)
     return out

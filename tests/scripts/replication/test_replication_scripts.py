@@ -111,7 +111,7 @@ class Interpreter:
         """ListOffsets by a client."""
         query = ListOffsetsQuery(TOPIC, 0, -1, command.number("timestamp"))
         replicas = self.cluster.brokers[int(command.word())].replicas
-        (result,) = replicas.list_offsets([query], replica_id=-1, isolation_level=0)
+        result = replicas.list_offset(query, replica_id=-1, isolation_level=0)
         return [f"{result.error_code.name} offset={result.offset} epoch={result.leader_epoch}"]
 
     # The controller ---------------------------------------------------------------------------

@@ -27,10 +27,9 @@ def ask(
 ) -> ListOffsetsResult:
     """One query."""
     query = ListOffsetsQuery("orders", 0, epoch, timestamp)
-    (result,) = cluster.brokers[node].replicas.list_offsets(
-        [query], replica_id=replica_id, isolation_level=0
+    return cluster.brokers[node].replicas.list_offset(
+        query, replica_id=replica_id, isolation_level=0
     )
-    return result
 
 
 def test_ends_of_the_log(cluster: Cluster) -> None:
@@ -79,11 +78,9 @@ def test_unknown_partitions(cluster: Cluster) -> None:
     """Not here, or nowhere."""
     replicas = cluster.brokers[1].replicas
     queries = [ListOffsetsQuery("orders", 7, -1, -1), ListOffsetsQuery("nothing", 0, -1, -1)]
-    results = replicas.list_offsets(queries, replica_id=-1, isolation_level=0)
-    assert [result.error_code for result in results] == [
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ]
+    for query in queries:
+        result = replicas.list_offset(query, replica_id=-1, isolation_level=0)
+        assert result.error_code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_where_epochs_end(cluster: Cluster) -> None:
@@ -91,9 +88,9 @@ def test_where_epochs_end(cluster: Cluster) -> None:
     cluster.feed.change("orders", leader=1, isr=(1, 2))
     cluster.run(0)
     queries = [EpochEndQuery("orders", 0, -1, epoch) for epoch in (0, 1, 2)]
-    results = cluster.brokers[1].replicas.end_offsets_for_epochs(queries)
-    assert [tuple(result.end) for result in results] == [(0, 4), (1, 4), (-1, -1)]
-    (result,) = cluster.brokers[2].replicas.end_offsets_for_epochs(queries[:1])
+    ends = [cluster.brokers[1].replicas.end_offset_for_epoch(query).end for query in queries]
+    assert [*map(tuple, ends)] == [(0, 4), (1, 4), (-1, -1)]
+    result = cluster.brokers[2].replicas.end_offset_for_epoch(queries[0])
     assert result.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert tuple(result.end) == (-1, -1)
 

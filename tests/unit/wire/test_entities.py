@@ -6,7 +6,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_UUID, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
-from tidelog.wire.entities import encode_array, make, nested, plain
+from tidelog.wire.entities import ArrayWriter, make, nested, plain
 from tidelog.wire.values import error_of, to_millis
 
 DISK = Uuid(b"d" * 16)
@@ -69,5 +69,8 @@ def test_an_encoded_array_is_the_same_on_the_wire(version: int) -> None:
         results = [result | {"resource_name": name, "configs": configs} for name in ("a", "b")]
         return codec.encode_response(header, make(answer_type, throttle_time=0, results=results))
 
-    assert encoding(encode_array(result_type, "configs", items)) == encoding(items)
-    assert encoding(encode_array(result_type, "configs", [])) == encoding([])
+    rows = ArrayWriter(result_type, "configs")
+    assert encoding(rows.array()) == encoding([])
+    for item in items:
+        rows.add(**item)
+    assert encoding(rows.array()) == encoding(items)

@@ -8,7 +8,7 @@ encodes each set of them once.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tidelog.wire.entities import encode_array
+from tidelog.wire.entities import ArrayWriter
 from tidelog.wire.primitives import Encoded
 
 Row = Mapping[str, object]
@@ -23,6 +23,10 @@ class ConfigRows:
         # By what the rows depend on.
         self._encoded: dict[tuple[object, ...], Encoded] = {}
 
+    def __len__(self) -> int:
+        """How many sets of overrides were described."""
+        return len(self._encoded)
+
     def of(
         self,
         overrides: Mapping[str, str],
@@ -34,6 +38,8 @@ class ConfigRows:
         key = (*sorted(overrides.items()), *depends_on)
         found = self._encoded.get(key)
         if found is None:
-            found = encode_array(self._entity_type, "configs", describe())
-            self._encoded[key] = found
+            rows = ArrayWriter(self._entity_type, "configs")
+            for row in describe():
+                rows.add(**row)
+            found = self._encoded[key] = rows.array()
         return found

@@ -36,6 +36,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tidelog.broker.api.answers import Answer, NodeT, refused_plainly
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.controller import messages as controller_messages
 from tidelog.controller.messages import Refused
 from tidelog.env.disk import Buffer
@@ -109,11 +110,12 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalApi(Declaration, Generic[NodeT]):
-    """Answered by this node, at once or later, through `context.answer`."""
+    """Answered by this node, at once or later, through `context.answer`. A handler whose work grows
+    with what was asked for is a generator (`broker/long_answers.py`)."""
 
     answered_by: ClassVar = "this node"
 
-    handle: Callable[[NodeT, RequestContext, Entity, Instant], None]
+    handle: Callable[[NodeT, RequestContext, Entity, Instant], Pieces | None]
     is_held: bool = False
     """Whether a request waits until this broker has caught up (`broker/held_questions.py`)."""
     unsupported: Callable[[NodeT, RequestContext], None] | None = None

@@ -8,20 +8,21 @@ INVALID_REQUEST.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Final
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.limits import PARTITION_ANSWER_WORK
 from tidelog.model import NO_EPOCH
 from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field
+from tidelog.wire.entities import ArrayWriter, Entity, field, nested
 from tidelog.wire.shapes import Rows, Shape
 
 SENT_VERSION: Final = 9
@@ -34,49 +35,45 @@ _RESULT: Final = Shape(ListOffsetsResult, topic="name")
 RESULTS: Final = Rows("topics.partitions", _RESULT, by=["name"])
 
 
-def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers from the logs hosted here."""
+def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> Pieces:
+    """Answers from the logs hosted here, one partition after the other."""
     version = context.header.api_version
-    queries = QUERIES.read(request)
-    refused = _refused(queries, version)
-    results = node.replicas.list_offsets(
-        [query for query in queries if query[:2] not in refused],
-        replica_id=request.replica_id,
-        isolation_level=field(request, "isolation_level", 0),
+    isolation_level = field(request, "isolation_level", 0)
+    asked = Counter(
+        (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
     )
-    by_partition = {(result.topic, result.partition): result for result in results}
-    for (topic, partition), code in refused.items():
-        by_partition[topic, partition] = ListOffsetsResult(topic, partition, code)
-    context.answer(_response(context.response_type, version, request, by_partition))
-
-
-def _refused(queries: Sequence[ListOffsetsQuery], version: int) -> dict[tuple[str, int], ErrorCode]:
-    refused = {}
-    asked = Counter(query[:2] for query in queries)
-    for query in queries:
-        if asked[query[:2]] > 1:
-            refused[query[:2]] = ErrorCode.INVALID_REQUEST
-        elif query.timestamp < 0 and version < _FIRST_VERSION_OF.get(query.timestamp, 99):
-            refused[query[:2]] = ErrorCode.UNSUPPORTED_VERSION
-    return refused
-
-
-def _response(
-    response_type: type,
-    version: int,
-    request: Entity,
-    results: dict[tuple[str, int], ListOffsetsResult],
-) -> Entity:
-    topics = []
+    topics = ArrayWriter(context.response_type, "topics")
     for topic in request.topics:
-        partitions = []
-        for partition in topic.partitions:
-            result = results[topic.name, partition.partition_index]
-            if result.error_code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
-                result = result._replace(error_code=ErrorCode.LEADER_NOT_AVAILABLE)
-            partitions.append(_RESULT.write(result))
-        topics.append({"name": topic.name, "partitions": partitions})
-    return reply(response_type, topics=topics)
+        partitions = ArrayWriter(nested(context.response_type, "topics"), "partitions")
+        for row in topic.partitions:
+            query = _QUERY.read(row, {"name": topic.name})
+            code = _refusal(query, version, asked[query[:2]])
+            if code is None:
+                result = node.replicas.list_offset(
+                    query, replica_id=request.replica_id, isolation_level=isolation_level
+                )
+            else:
+                result = ListOffsetsResult(*query[:2], code)
+            partitions.add(**_RESULT.write(_known_to(version, result)))
+            yield PARTITION_ANSWER_WORK
+        topics.add(name=topic.name, partitions=partitions.array())
+    context.answer(reply(context.response_type, topics=topics.array()))
+
+
+def _refusal(query: ListOffsetsQuery, version: int, times_asked: int) -> ErrorCode | None:
+    """Why the log is not asked."""
+    if times_asked > 1:
+        return ErrorCode.INVALID_REQUEST
+    if query.timestamp < 0 and version < _FIRST_VERSION_OF.get(query.timestamp, 99):
+        return ErrorCode.UNSUPPORTED_VERSION
+    return None
+
+
+def _known_to(version: int, result: ListOffsetsResult) -> ListOffsetsResult:
+    """The same with a code that the client knows."""
+    if result.error_code is ErrorCode.OFFSET_NOT_AVAILABLE and version < 5:
+        return result._replace(error_code=ErrorCode.LEADER_NOT_AVAILABLE)
+    return result
 
 
 API: Final = LocalApi(

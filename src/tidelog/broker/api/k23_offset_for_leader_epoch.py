@@ -6,12 +6,14 @@ from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.env.instant import Instant
+from tidelog.limits import PARTITION_ANSWER_WORK
 from tidelog.model import EpochEndOffset
 from tidelog.replication.messages import EpochEndQuery, EpochEndResult
 from tidelog.security.rights import Operation, ResourceType, Right
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import ArrayWriter, Entity, nested
 from tidelog.wire.shapes import Place, Shape
 
 _QUERY: Final = Shape(EpochEndQuery, partition="partition")
@@ -19,15 +21,17 @@ _END: Final = Shape(EpochEndOffset)
 _RESULT: Final = Shape(EpochEndResult, partition="partition", end=Place(_END.read, _END.write))
 
 
-def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers from the epoch caches of the partitions led here."""
-    topics = []
+def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> Pieces:
+    """Answers from the epoch caches of the partitions led here, one after the other."""
+    topics = ArrayWriter(context.response_type, "topics")
     for topic in request.topics:
-        outer = {"topic": topic.topic}
-        queries = [_QUERY.read(partition, outer) for partition in topic.partitions]
-        results = node.replicas.end_offsets_for_epochs(queries)
-        topics.append({"topic": topic.topic, "partitions": [*map(_RESULT.write, results)]})
-    context.answer(reply(context.response_type, topics=topics))
+        partitions = ArrayWriter(nested(context.response_type, "topics"), "partitions")
+        for row in topic.partitions:
+            query = _QUERY.read(row, {"topic": topic.topic})
+            partitions.add(**_RESULT.write(node.replicas.end_offset_for_epoch(query)))
+            yield PARTITION_ANSWER_WORK
+        topics.add(topic=topic.topic, partitions=partitions.array())
+    context.answer(reply(context.response_type, topics=topics.array()))
 
 
 API: Final = LocalApi(

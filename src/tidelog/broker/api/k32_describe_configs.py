@@ -13,9 +13,11 @@ from tidelog.broker.api.config_rows import ConfigRows, Row
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.config import (
     BrokerOverrides,
     DescribedConfig,
+    NodeConfig,
     describe_broker_config,
     describe_cluster_defaults,
     describe_loggers,
@@ -23,15 +25,17 @@ from tidelog.config import (
 )
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import CONFIG_ANSWER_WORK, PARTITION_ANSWER_WORK
 from tidelog.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
     TOPIC_RESOURCE,
+    MetadataImage,
 )
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field, nested
+from tidelog.wire.entities import ArrayWriter, Entity, field, nested
 from tidelog.wire.primitives import Encoded
 from tidelog.wire.shapes import Shape
 
@@ -44,43 +48,49 @@ class Node(HasConfig, HasImage, Protocol):
     """What DescribeConfigs needs."""
 
 
-def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers every resource, each with its own error."""
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> Pieces:
+    """Answers every resource, each with its own error, from the image of this moment."""
     left_out: dict[str, object] = {}
     if not field(request, "include_synonyms", False):
         left_out["synonyms"] = ()
     if not field(request, "include_documentation", False):
         left_out["documentation"] = None
-    results = []
+    image = node.image
+    results = ArrayWriter(context.response_type, "results")
     rows = ConfigRows(nested(context.response_type, "results"))
     for resource in request.resources:
         code, message = ErrorCode.NONE, ""
         configs: Encoded | Sequence[Row] = ()
+        known = len(rows)
         try:
-            configs = _configs(node, resource, left_out, rows)
+            configs = _configs(node.config, image, resource, left_out, rows)
         except ProtocolError as fault:
             code, message = fault.code, fault.message
-        results.append(
-            {
-                "error_code": code,
-                "error_message": message or None,
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-                "configs": configs,
-            }
+        results.add(
+            error_code=code,
+            error_message=message or None,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=configs,
         )
-    context.answer(reply(context.response_type, results=results))
+        is_new = configs.__class__ is not Encoded or len(rows) > known
+        yield CONFIG_ANSWER_WORK if is_new else PARTITION_ANSWER_WORK
+    context.answer(reply(context.response_type, results=results.array()))
 
 
 def _configs(
-    node: Node, resource: Entity, left_out: dict[str, object], rows: ConfigRows
+    config: NodeConfig,
+    image: MetadataImage,
+    resource: Entity,
+    left_out: dict[str, object],
+    rows: ConfigRows,
 ) -> Encoded | Sequence[Row]:
-    image, name, wanted = node.image, resource.resource_name, resource.configuration_keys or ()
+    name, wanted = resource.resource_name, resource.configuration_keys or ()
 
     def described() -> list[Row]:
         return [
             CONFIG.write(item) | left_out
-            for item in _describe(node, resource)
+            for item in _describe(config, image, resource)
             if not wanted or item.name in wanted
         ]
 
@@ -91,14 +101,14 @@ def _configs(
     return rows.of(image.topic_configs(name), described, *wanted)
 
 
-def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
-    image, name, own_id = node.image, resource.resource_name, node.config.node_id
+def _describe(config: NodeConfig, image: MetadataImage, resource: Entity) -> list[DescribedConfig]:
+    name, own_id = resource.resource_name, config.node_id
     overrides = BrokerOverrides(
         own=image.broker_configs(own_id), default=image.broker_configs(None)
     )
     kind = resource.resource_type
     if kind == TOPIC_RESOURCE:
-        return describe_topic_config(image.topic_configs(name), node.config, overrides)
+        return describe_topic_config(image.topic_configs(name), config, overrides)
     if kind == BROKER_RESOURCE and name == "":
         return describe_cluster_defaults(overrides.default)
     if kind == CLIENT_METRICS_RESOURCE and name:
@@ -112,7 +122,7 @@ def _describe(node: Node, resource: Entity) -> list[DescribedConfig]:
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     if kind == BROKER_LOGGER_RESOURCE:
         return describe_loggers()
-    return describe_broker_config(node.config, overrides)
+    return describe_broker_config(config, overrides)
 
 
 API: Final = LocalApi(

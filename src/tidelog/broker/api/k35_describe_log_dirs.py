@@ -7,43 +7,52 @@ behind its high watermark: always 0, because no log is moving to another directo
 Left out: offline directories; a node whose directory fails ends.
 """
 
+from itertools import groupby
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasDisk, HasReplicas
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.env.disk import UNKNOWN_SPACE, DiskSpace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, StorageError
+from tidelog.limits import PARTITION_ANSWER_WORK
 from tidelog.model import TopicPartition
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import ArrayWriter, Entity, nested
 
 
 class Node(HasDisk, HasReplicas, Protocol):
     """What DescribeLogDirs needs."""
 
 
-def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers from the replicas that are hosted here."""
-    by_topic: dict[str, list[object]] = {}
-    for key in _wanted(node, request):
-        log = node.replicas.partitions[key].log
-        by_topic.setdefault(key.topic, []).append(
-            {
-                "partition_index": key.partition,
-                "partition_size": log.size_bytes,
-                "offset_lag": max(0, log.high_watermark - log.log_end_offset),
-                "is_future_key": False,
-            }
-        )
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> Pieces:
+    """Answers from the replicas that are hosted here, one after the other."""
+    result_type = nested(context.response_type, "results")
+    topics = ArrayWriter(result_type, "topics")
+    for name, keys in groupby(_wanted(node, request), lambda key: key.topic):
+        partitions = ArrayWriter(nested(result_type, "topics"), "partitions")
+        for key in keys:
+            # One that has gone meanwhile is left out.
+            partition = node.replicas.partitions.get(key)
+            if partition is not None:
+                log = partition.log
+                partitions.add(
+                    partition_index=key.partition,
+                    partition_size=log.size_bytes,
+                    offset_lag=max(0, log.high_watermark - log.log_end_offset),
+                    is_future_key=False,
+                )
+            yield PARTITION_ANSWER_WORK
+        topics.add(name=name, partitions=partitions.array())
     space = _space(node)
     result = {
         "error_code": ErrorCode.NONE,
         "log_dir": node.disk.root,
-        "topics": [{"name": name, "partitions": rows} for name, rows in by_topic.items()],
+        "topics": topics.array(),
         "total_bytes": space.total_bytes,
         "usable_bytes": space.usable_bytes,
         "is_cordoned": False,

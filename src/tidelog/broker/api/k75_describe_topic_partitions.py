@@ -1,10 +1,11 @@
 """DescribeTopicPartitions (75), version 0: partitions with their eligible leaders (KIP-966).
 
 Topics come in name order from the cursor on, at most `response_partition_limit` partitions
-(never more than `limits.MAX_DESCRIBED_PARTITIONS`, in Kafka 2000) a response; when more remain, the
+(never more than `limits.MAX_DESCRIBED_PARTITIONS`) a response; when more remain, the
 response ends with the next cursor.
 """
 
+from bisect import bisect_left
 from typing import Final
 
 from tidelog.broker.api.answers import reply
@@ -12,34 +13,35 @@ from tidelog.broker.api.cluster_rows import partition_row, topic_row
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasImage
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_DESCRIBED_PARTITIONS
-from tidelog.metadata.image import PartitionImage
+from tidelog.limits import MAX_DESCRIBED_PARTITIONS, PARTITION_ANSWER_WORK
+from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import NO_LEADER
 from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import ArrayWriter, Entity, nested
 
 
-def handle(node: HasImage, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Answers one page."""
-    all_names = node.image.topics_by_name
+def handle(node: HasImage, context: RequestContext, request: Entity, now: Instant) -> Pieces:
+    """Answers one page, from the image of this moment."""
+    image = node.image
+    all_names = image.topics_by_name
     names = sorted({topic.name for topic in request.topics} or all_names)
     first_partition = 0
     if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
+        names = names[bisect_left(names, request.cursor.topic_name) :]
         first_partition = max(0, request.cursor.partition_index)
     budget = min(max(1, request.response_partition_limit), MAX_DESCRIBED_PARTITIONS)
-    topics: list[dict[str, object]] = []
+    topics = ArrayWriter(context.response_type, "topics")
     next_cursor = None
     operations = authorized_operations(ResourceType.TOPIC, asked=True)
     for name in names:
         topic = all_names.get(name)
         if topic is None:
-            topics.append(
-                topic_row(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name, operations=operations)
-            )
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topics.add(**topic_row(code, name, operations=operations))
             continue
         start = first_partition if request.cursor and name == request.cursor.topic_name else 0
         indexes = [index for index in sorted(topic.partitions) if index >= start]
@@ -48,19 +50,23 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
             break
         page = indexes[:budget]
         budget -= len(page)
-        partitions = [_partition(node, index, topic.partitions[index]) for index in page]
-        topics.append(topic_row(ErrorCode.NONE, name, topic.topic_id, partitions, operations))
+        partitions = ArrayWriter(nested(context.response_type, "topics"), "partitions")
+        for index in page:
+            partitions.add(**_partition(image, index, topic.partitions[index]))
+            yield PARTITION_ANSWER_WORK
+        row = topic_row(ErrorCode.NONE, name, topic.topic_id, partitions.array(), operations)
+        topics.add(**row)
         if len(page) < len(indexes):
             next_cursor = {"topic_name": name, "partition_index": indexes[len(page)]}
             break
-    context.answer(reply(context.response_type, topics=topics, next_cursor=next_cursor))
+    context.answer(reply(context.response_type, topics=topics.array(), next_cursor=next_cursor))
 
 
-def _partition(node: HasImage, index: int, partition: PartitionImage) -> dict[str, object]:
-    led = node.image.is_alive(partition.leader)
+def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> dict[str, object]:
+    led = image.is_alive(partition.leader)
     code = ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE
     leader_id = partition.leader if led else NO_LEADER
-    return partition_row(node.image, code, leader_id, index, partition)
+    return partition_row(image, code, leader_id, index, partition)
 
 
 API: Final = LocalApi(

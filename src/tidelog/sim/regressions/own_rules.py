@@ -114,7 +114,7 @@ def s05_offsets_after_an_election(testbed: Testbed) -> None:
 def _latest(cluster: Scene, node: int) -> tuple[ErrorCode, int]:
     query = ListOffsetsQuery("orders", 0, -1, LATEST_TIMESTAMP)
     replicas = cluster.brokers[node].replicas
-    (result,) = replicas.list_offsets([query], replica_id=-1, isolation_level=0)
+    result = replicas.list_offset(query, replica_id=-1, isolation_level=0)
     return result.error_code, result.offset
 
 

@@ -5,6 +5,7 @@ A request of one broker to another is a `Call`; it is answered once, perhaps by 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.errors import ProtocolError
@@ -80,9 +81,8 @@ class Links:
         if not leader.running or (call.sender, leader.node_id) in self.cut:
             self.answer(call, None)
         elif isinstance(call.sent, SendListOffsets):
-            results = leader.replicas.list_offsets(
-                call.sent.queries, replica_id=call.sender, isolation_level=0
-            )
+            ask = partial(leader.replicas.list_offset, replica_id=call.sender, isolation_level=0)
+            results = [*map(ask, call.sent.queries)]
             self._travel((leader.node_id, call.sender), lambda: self.answer(call, results))
         else:
             self._fetch_as_follower(leader, call, call.sent.request)

@@ -3,7 +3,8 @@
 from tidelog.broker.api.config_rows import ConfigRows, Row
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import encode_array, nested
+from tidelog.wire.entities import ArrayWriter, nested
+from tidelog.wire.primitives import Encoded
 
 TOPICS = nested(codec.response_class(ApiKey.CREATE_TOPICS, 7), "topics")
 
@@ -18,6 +19,12 @@ def row(value: str) -> Row:
     }
 
 
+def one_row(value: str) -> Encoded:
+    rows = ArrayWriter(TOPICS, "configs")
+    rows.add(**row(value))
+    return rows.array()
+
+
 def test_equal_overrides_are_described_once() -> None:
     rows = ConfigRows(TOPICS)
     described = []
@@ -28,8 +35,8 @@ def test_equal_overrides_are_described_once() -> None:
 
     first = rows.of({"a": "1", "b": "2"}, describe)
     assert rows.of({"b": "2", "a": "1"}, describe) is first
-    assert first == encode_array(TOPICS, "configs", [row("1")])
-    assert len(described) == 1
+    assert first == one_row("1")
+    assert len(described) == len(rows) == 1
 
 
 def test_other_overrides_or_keys_have_rows_of_their_own() -> None:
@@ -39,6 +46,4 @@ def test_other_overrides_or_keys_have_rows_of_their_own() -> None:
         rows.of(overrides, lambda value=str(index): [row(value)], *wanted)
         for index, (overrides, wanted) in enumerate(asked)
     ]
-    assert found == [
-        encode_array(TOPICS, "configs", [row(str(index))]) for index in range(len(asked))
-    ]
+    assert found == [one_row(str(index)) for index in range(len(asked))]

@@ -70,10 +70,16 @@ class ProducerSnapshots:
         self._offsets.add(offset)
         return file
 
-    def drop(self, offset: int) -> None:
+    def drop(self, offset: int, *, durable: bool = True) -> None:
         """Deletes one file."""
-        self._disk.delete(self.path(offset))
+        self._disk.delete(self.path(offset), durable=durable)
         self._offsets.discard(offset)
+
+    def drop_below(self, first: int) -> None:
+        """Deletes the snapshots before `first`. A crash may bring one back, and it is still the
+        state as of its offset; the next start drops it."""
+        for known in [known for known in self._offsets if known < first]:
+            self.drop(known, durable=False)
 
     def drop_outside(self, first: int, last: int = sys.maxsize) -> None:
         """Deletes the snapshots before `first`, and those that hold records beyond `last`."""

@@ -98,8 +98,10 @@ MAX_SEGMENTS_JUDGED_PER_TURN: Final = 2000
 A replica without records counts as one."""
 
 MAX_SEGMENTS_TAKEN_OUT_PER_TURN: Final = 20
-"""Segments whose files get another name, or are deleted, before a node looks at its connections
-again: four files each."""
+"""Segments whose files get another name before a node looks at its connections again: four each."""
+
+MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
+"""Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""
 
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""

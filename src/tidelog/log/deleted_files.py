@@ -83,7 +83,7 @@ class DeletedFiles:
         path = f"{partition}/{file_names.offset_name(segment.base_offset)}"
         left = self._counts[partition] - 1
         # The log file last: there is one for sure, and the last deletion is to sync the directory.
-        for suffix in reversed(file_names.SEGMENT_SUFFIXES):
+        for suffix in (file_names.SNAPSHOT_SUFFIX, *reversed(file_names.SEGMENT_SUFFIXES)):
             durable = not left and suffix == file_names.LOG_SUFFIX
             self._disk.delete(path + suffix + file_names.DELETED_SUFFIX, durable=durable)
         if left:

@@ -22,7 +22,7 @@ from typing import Final
 import crc32c as _crc32c
 
 from tidelog.env.disk import Disk, File
-from tidelog.log.file_names import SNAPSHOT_SUFFIX, offset_name
+from tidelog.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name
 from tidelog.log.producer_entry import ProducerBatch, ProducerEntry
 
 SNAPSHOT_VERSION: Final = 1
@@ -70,16 +70,19 @@ class ProducerSnapshots:
         self._offsets.add(offset)
         return file
 
-    def drop(self, offset: int, *, durable: bool = True) -> None:
+    def drop(self, offset: int) -> None:
         """Deletes one file."""
-        self._disk.delete(self.path(offset), durable=durable)
+        self._disk.delete(self.path(offset))
         self._offsets.discard(offset)
 
-    def drop_below(self, first: int) -> None:
-        """Deletes the snapshots before `first`. A crash may bring one back, and it is still the
-        state as of its offset; the next start drops it."""
+    def set_aside_below(self, first: int) -> None:
+        """Gives those before `first` a name that is no longer part of the log. A crash may undo
+        that; the file is still the state as of its offset, and the next start drops it."""
         for known in [known for known in self._offsets if known < first]:
-            self.drop(known, durable=False)
+            aside = self.path(known) + DELETED_SUFFIX
+            self._disk.delete(aside, durable=False)
+            self._disk.rename(self.path(known), aside)
+            self._offsets.discard(known)
 
     def drop_outside(self, first: int, last: int = sys.maxsize) -> None:
         """Deletes the snapshots before `first`, and those that hold records beyond `last`."""

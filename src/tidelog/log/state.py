@@ -114,7 +114,7 @@ class LogState:
         dropped = self.segments.drop_below(min(limit, self.log_start_offset), most)
         for segment in dropped:
             segment.set_aside()
-        self.snapshots.drop_below(self.segments.first_base_offset)
+        self.snapshots.set_aside_below(self.segments.first_base_offset)
         return [segment.base_offset for segment in dropped]
 
     def check(self) -> None:

@@ -24,7 +24,11 @@ from typing import Final
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import StorageError
-from tidelog.limits import MAX_SEGMENTS_JUDGED_PER_TURN, MAX_SEGMENTS_TAKEN_OUT_PER_TURN
+from tidelog.limits import (
+    MAX_SEGMENTS_DELETED_PER_TURN,
+    MAX_SEGMENTS_JUDGED_PER_TURN,
+    MAX_SEGMENTS_TAKEN_OUT_PER_TURN,
+)
 from tidelog.log.deleted_files import DeletedSegment
 from tidelog.log.log import Log
 from tidelog.log.retention import maybe_retain
@@ -150,7 +154,7 @@ class Retention:
             return
         self._files_at = None
         try:
-            self._env.directory.deleted_files.clear(now, MAX_SEGMENTS_TAKEN_OUT_PER_TURN)
+            self._env.directory.deleted_files.clear(now, MAX_SEGMENTS_DELETED_PER_TURN)
         except StorageError as error:
             # No log reads them any more, so only space is at stake.
             self._env.trace.event(ClearingPostponed(reason=str(error)))

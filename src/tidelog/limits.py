@@ -93,6 +93,16 @@ LOG_DELETION_WORK: Final = 200
 MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 """Replicas that a pass over all of them looks at in one turn; it goes on in the next."""
 
+MAX_SEGMENTS_JUDGED_PER_TURN: Final = 2000
+"""Segments that retention looks at in one turn, but at least one replica: some milliseconds' worth.
+A replica without records counts as one."""
+
+MAX_SEGMENTS_TAKEN_OUT_PER_TURN: Final = 20
+"""Segments whose files get another name before a node looks at its connections again: four each."""
+
+MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
+"""Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""
+
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 

@@ -48,7 +48,6 @@ group.streams: assignment.interval.ms assignor.offload.enable heartbeat.interval
 internal: metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes
 leader: replication.throttled.rate replication.throttled.replicas
 log: dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms
-    retention.check.interval.ms
 log.cleaner: backoff.ms dedupe.buffer.size enable io.buffer.load.factor io.buffer.size
     io.max.bytes.per.second threads
 max: connection.creation.rate connections.per.ip connections.per.ip.overrides
@@ -136,9 +135,7 @@ REMOVED_NAMES: Final = {
 _NO_FLUSH_BY_TIME: Final = (
     "nothing is flushed by time: set `log.flush.interval.messages`, or count on replicas"
 )
-_NO_RETENTION: Final = "records are kept until their topic is deleted"
 _NO_COMPACTION: Final = "nothing is compacted"
-_NO_JITTER: Final = "segments roll at `log.roll.ms` or `log.segment.bytes` exactly"
 
 WITHOUT_EFFECT: Final = {
     "controller.quorum.append.linger.ms": "appends are gathered while a flush is under way",
@@ -148,19 +145,10 @@ WITHOUT_EFFECT: Final = {
     "log.cleaner.max.compaction.lag.ms": _NO_COMPACTION,
     "log.cleaner.min.cleanable.ratio": _NO_COMPACTION,
     "log.cleaner.min.compaction.lag.ms": _NO_COMPACTION,
-    "log.cleanup.policy": "segments are neither deleted nor compacted",
     "log.dir.failure.timeout.ms": "a node whose log directory fails stops at once",
     "log.flush.interval.ms": _NO_FLUSH_BY_TIME,
     "log.flush.scheduler.interval.ms": _NO_FLUSH_BY_TIME,
     "log.preallocate": "segment files grow with their records",
-    "log.retention.bytes": _NO_RETENTION,
-    "log.retention.check.interval.ms": _NO_RETENTION,
-    "log.retention.hours": _NO_RETENTION,
-    "log.retention.minutes": _NO_RETENTION,
-    "log.retention.ms": _NO_RETENTION,
-    "log.roll.jitter.hours": _NO_JITTER,
-    "log.roll.jitter.ms": _NO_JITTER,
-    "log.segment.delete.delay.ms": "files of a deleted log go with the next checkpoint",
     "metadata.log.dir": "the metadata log is in `log.dirs`",
     "num.replica.fetchers": "one fetcher follows each leader",
 }

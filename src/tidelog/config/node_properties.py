@@ -152,6 +152,8 @@ replica.high.watermark.checkpoint.interval.ms LONG >= 1 \
 log.flush.offset.checkpoint.interval.ms INT >= 1 \
     -> replication.recovery_point_checkpoint_interval_ms
     Time between two writes of the recovery-point checkpoint.
+log.retention.check.interval.ms LONG >= 1 -> replication.retention_check_interval_ms
+    Time between two looks for segments that are too old or too many.
 replication.quota.window.num INT >= 1 -> replication.replication_quota_window_num
     Samples over which the rate of throttled replicas is taken.
 replication.quota.window.size.seconds INT >= 1 -> replication.replication_quota_window_size_seconds

@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from tidelog.config.values import NodeConfig
+from tidelog.config.values import LONG_MAX, NodeConfig
 
 Value = bool | int | float | str
 
@@ -114,6 +114,13 @@ def list_of(*choices: str) -> Check:
     return check
 
 
+def unlimited_or_positive(value: Value) -> str | None:
+    """The complaint about a time that records are kept. An operator who writes 0 often means
+    "without end", and would lose everything."""
+    assert not isinstance(value, str)
+    return None if value == -1 or value > 0 else f"must be -1 or between 1 and {LONG_MAX}"
+
+
 def throttled_replicas(value: Value) -> str | None:
     """The complaint about a list of throttled replicas: `*`, or pairs of partition and broker."""
     text = str(value).strip()
@@ -162,8 +169,9 @@ def _parse_integer(text: str, bits: int) -> int:
     if not (digits.isascii() and digits.isdigit()):
         raise BadValue("must be a whole number")
     value = int(text)
-    if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise BadValue(f"does not fit a {bits}-bit integer")
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    if not low <= value <= high:
+        raise BadValue(f"must be between {low} and {high}, a {bits}-bit integer")
     return value
 
 

@@ -13,7 +13,14 @@ does not exist here, and neither does compaction yet.
 from dataclasses import replace
 from typing import Final
 
-from tidelog.config.property_types import Property, PropertyType, between, rows, throttled_replicas
+from tidelog.config.property_types import (
+    Property,
+    PropertyType,
+    between,
+    rows,
+    throttled_replicas,
+    unlimited_or_positive,
+)
 from tidelog.config.values import LogConfig
 
 
@@ -38,7 +45,7 @@ compression.zstd.level INT in -131072 22 = 3 <- compression.zstd.level
     Compression level where the broker itself compresses with zstd.
 delete.retention.ms LONG >= 0 = 86400000 <- log.cleaner.delete.retention.ms
     How long a compacted topic keeps tombstones.
-file.delete.delay.ms LONG >= 0 = 60000 <- log.segment.delete.delay.ms
+file.delete.delay.ms LONG >= 0 <- log.segment.delete.delay.ms
     How long a file that was taken out of a log stays on disk.
 flush.messages LONG >= 1 <- log.flush.interval.messages
     Records between two forced fsyncs; 1 makes every acknowledged record durable first.
@@ -78,15 +85,15 @@ remote.log.delete.on.disable BOOLEAN = false
     Tiered storage: delete the remote data when it is switched off.
 remote.storage.enable BOOLEAN = false
     Tiered storage: not available, must be false.
-retention.bytes LONG <- log.retention.bytes
+retention.bytes LONG >= -1 <- log.retention.bytes
     Size from which a partition drops its oldest segments; -1 is unlimited.
-retention.ms LONG >= -1 <- log.retention.ms log.retention.minutes*60000 log.retention.hours*3600000
+retention.ms LONG <- log.retention.ms log.retention.minutes*60000 log.retention.hours*3600000
     Age from which a segment is dropped; -1 is unlimited.
 segment.bytes INT >= 1048576 <- log.segment.bytes
     Size of a segment file.
 segment.index.bytes INT >= 4 <- log.index.size.max.bytes
     Largest size of an index file.
-segment.jitter.ms LONG >= 0 = 0 <- log.roll.jitter.ms log.roll.jitter.hours*3600000
+segment.jitter.ms LONG >= 0 <- log.roll.jitter.ms log.roll.jitter.hours*3600000
     Random time by which a roll comes early, so that not all logs roll at once.
 segment.ms LONG >= 1 <- log.roll.ms log.roll.hours*3600000
     Age from which a segment is closed and a new one begun.
@@ -97,6 +104,7 @@ unclean.leader.election.enable BOOLEAN -> controller.unclean_leader_election_ena
     {
         "follower.replication.throttled.replicas": throttled_replicas,
         "leader.replication.throttled.replicas": throttled_replicas,
+        "retention.ms": unlimited_or_positive,
         "remote.storage.enable": lambda value: (
             "must be false: there is no tiered storage" if value else None
         ),

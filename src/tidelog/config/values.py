@@ -24,6 +24,8 @@ class LogConfig:
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    file_delete_delay_ms: int = 60_000
     index_interval_bytes: int = 4096
     segment_index_bytes: int = 10 << 20
     max_message_bytes: int = 1_048_588
@@ -108,6 +110,7 @@ class ReplicationConfig:
     high_watermark_checkpoint_interval_ms: int = 5000
     recovery_point_checkpoint_interval_ms: int = 60_000
     producer_expiration_check_interval_ms: int = 600_000
+    retention_check_interval_ms: int = 300_000
     fetch_max_bytes: int = 55 << 20
     alter_partition_retry_ms: int = 50
     replication_quota_window_num: int = 11

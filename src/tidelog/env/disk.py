@@ -89,8 +89,9 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Renames a file or directory; the target must not exist."""
 
-    def delete(self, path: str) -> None:
-        """Deletes a file, or a directory with all that is in it; a missing one is fine."""
+    def delete(self, path: str, *, durable: bool = True) -> None:
+        """Deletes a file, or a directory with all that is in it; a missing one is fine. A file that
+        is not deleted durably may be back after a crash, until something beside it is synced."""
 
     def delete_some(self, path: str, limit: int) -> int:
         """Deletes a directory with at most `limit` files, or so many files of a larger one; returns

@@ -5,7 +5,7 @@ It keeps, per file and per directory, what is seen and what would survive a powe
 
 - `sync` and `replace` make content and the whole path durable, all names in those directories
   included;
-- deleting a file is durable at once;
+- deleting a file is durable at once, unless the caller can do without that;
 - creating, renaming, making a directory and deleting one are not: a later sync of something in the
   same directory takes them along, or a power cut undoes them.
 
@@ -217,7 +217,7 @@ class MemoryDisk:
         assert parent is self._parent(source), f"rename of `{source}` to another directory"
         parent.change((_name(source), None), (_name(target), node))
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         node = self._find(path)
         self.begin(Operation.LOOK if node is None else Operation.DELETE, path)
         if node is None:
@@ -226,7 +226,8 @@ class MemoryDisk:
         parent.change((_name(path), None))
         if isinstance(node, Content):
             self.refund(len(node.data))
-            parent.sync()
+            if durable:
+                parent.sync()
         else:
             self._empty(node)
 

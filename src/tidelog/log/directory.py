@@ -42,6 +42,7 @@ from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
 from tidelog.limits import SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
+from tidelog.log.deleted_files import DeletedFiles
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
@@ -91,6 +92,8 @@ class LogDirectory:
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
         self._written: dict[str, dict[TopicPartition, int]] = {}
+        # Files of segments that are no longer part of a log.
+        self.deleted_files = DeletedFiles(env.disk)
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
 
@@ -207,6 +210,7 @@ class LogDirectory:
         else:
             count = damage.truncation_count
         self._cut_count = max(self._cut_count, count)
+        self.deleted_files.forget(topic_partition)
         if damage is not None and not self._env.disk.exists(str(topic_partition)):
             return None
         return self._renamed.rename(topic_partition, suffix)
@@ -297,11 +301,13 @@ class LogDirectory:
         self._replace(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
-        """Emits `log-start-offset-checkpoint`, for logs that start above their first segment."""
+        """Emits `log-start-offset-checkpoint`, for logs that start above their first segment or may
+        have older ones again after a crash."""
+        owes = self.deleted_files.owes
         starts = {
             partition: log.log_start_offset
             for partition, log in self.logs.items()
-            if log.log_start_offset > log.segments.first_base_offset
+            if log.log_start_offset > log.segments.first_base_offset or owes(partition)
         }
         self._replace(checkpoint.LOG_START_FILE, starts, subject)
 

@@ -17,6 +17,8 @@ CORRUPT_SUFFIX: Final = ".corrupt"
 """Follows the name of a file that was set aside."""
 TEMPORARY_SUFFIX: Final = ".tmp"
 """Follows the name of a file that is not complete yet."""
+DELETED_SUFFIX: Final = ".deleted"
+"""Follows the name of a segment's file that is no longer part of the log."""
 
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _NAME_DIGITS: Final = 20

@@ -22,7 +22,7 @@ from typing import Final
 import crc32c as _crc32c
 
 from tidelog.env.disk import Disk, File
-from tidelog.log.file_names import SNAPSHOT_SUFFIX, offset_name
+from tidelog.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name
 from tidelog.log.producer_entry import ProducerBatch, ProducerEntry
 
 SNAPSHOT_VERSION: Final = 1
@@ -74,6 +74,15 @@ class ProducerSnapshots:
         """Deletes one file."""
         self._disk.delete(self.path(offset))
         self._offsets.discard(offset)
+
+    def set_aside_below(self, first: int) -> None:
+        """Gives those before `first` a name that is no longer part of the log. A crash may undo
+        that; the file is still the state as of its offset, and the next start drops it."""
+        for known in [known for known in self._offsets if known < first]:
+            aside = self.path(known) + DELETED_SUFFIX
+            self._disk.delete(aside, durable=False)
+            self._disk.rename(self.path(known), aside)
+            self._offsets.discard(known)
 
     def drop_outside(self, first: int, last: int = sys.maxsize) -> None:
         """Deletes the snapshots before `first`, and those that hold records beyond `last`."""

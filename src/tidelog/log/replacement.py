@@ -18,11 +18,10 @@ Source: Kafka's `LocalLog.replaceSegments`, `LogLoader.completeSwapOperations`.
 from typing import Final
 
 from tidelog.errors import CorruptBatch
-from tidelog.log.file_names import LOG_SUFFIX, offset_of, offsets_in
+from tidelog.log.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_of, offsets_in
 from tidelog.log.values import LogEnv
 from tidelog.records.batch import iter_headers
 
-DELETED_SUFFIX: Final = ".deleted"
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 

@@ -15,6 +15,8 @@ Source: Kafka's `LogSegment`.
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+import crc32c
+
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer, Disk, File
 from tidelog.errors import LogDamaged
@@ -142,9 +144,14 @@ class Segment:
             waited_ms = incoming.max_timestamp - self.first_timestamp
         else:
             waited_ms = wall_ms - self.created_ms if wall_ms >= 0 <= self.created_ms else 0
-        if waited_ms > config.segment_ms:
+        if waited_ms > config.segment_ms - self._jitter_ms(config):
             return True
         return self.offset_index.is_full or self.time_index.is_full
+
+    def _jitter_ms(self, config: LogConfig) -> int:
+        """By how much this segment is rolled early: its name decides, so that a run repeats."""
+        most = min(config.segment_jitter_ms, config.segment_ms)
+        return int(crc32c.crc32c(self._path.encode())) % most if most else 0
 
     def write_indexes(self) -> list[File]:
         """Seals the indexes: writes their files; returns them open, for the flush to come."""
@@ -292,6 +299,16 @@ class Segment:
         """Releases the files."""
         self.file.close()
         self.txn_index.close()
+
+    def set_aside(self) -> None:
+        """Gives all files a name that is no longer part of the log; not durable yet."""
+        self.close()
+        for suffix in file_names.SEGMENT_SUFFIXES:
+            path = self._path + suffix
+            if self._disk.exists(path):
+                aside = path + file_names.DELETED_SUFFIX
+                self._disk.delete(aside, durable=False)
+                self._disk.rename(path, aside)
 
     def delete(self) -> None:
         """Deletes all files of the segment."""

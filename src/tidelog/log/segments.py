@@ -9,6 +9,7 @@ Invariants
 - There is at least one segment. The last one is active; every other one has batches.
 """
 
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator
 
@@ -66,10 +67,10 @@ class SegmentList:
             self.active = self._segments[-1]
         return dropped
 
-    def drop_below(self, offset: int) -> list[Segment]:
-        """Takes out the segments that end at or below `offset`, never the active one; the caller
-        deletes their files."""
-        count = max(0, bisect_right(self._bases, offset) - 1)
+    def drop_below(self, offset: int, most: int = sys.maxsize) -> list[Segment]:
+        """Takes out the oldest segments that end at or below `offset`, at most so many, never the
+        active one; the caller deletes their files."""
+        count = min(most, max(0, bisect_right(self._bases, offset) - 1))
         dropped = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         return dropped

@@ -98,14 +98,24 @@ class LogState:
         self.epochs.truncate_from_start(value)
         return True
 
-    def delete_segments_below_start(self, limit: int = UNCUT) -> int:
-        """Deletes the segments that end at or below the log start and the limit; returns how many.
-        The active one stays."""
-        dropped = self.segments.drop_below(min(limit, self.log_start_offset))
+    def delete_segments_below_start(self) -> int:
+        """Deletes the segments that end at or below the log start; returns how many. The active one
+        stays."""
+        dropped = self.segments.drop_below(self.log_start_offset)
         for segment in dropped:
             segment.delete()
         self.snapshots.drop_outside(self.segments.first_base_offset)
         return len(dropped)
+
+    def set_segments_aside(self, limit: int, most: int) -> list[int]:
+        """Takes the oldest segments out that end at or below the log start and the limit, at most
+        so many; returns their base offsets. Their files have other names then, which is not durable
+        yet, and the caller deletes them (`deleted_files.py`)."""
+        dropped = self.segments.drop_below(min(limit, self.log_start_offset), most)
+        for segment in dropped:
+            segment.set_aside()
+        self.snapshots.set_aside_below(self.segments.first_base_offset)
+        return [segment.base_offset for segment in dropped]
 
     def check(self) -> None:
         """Asserts every invariant of the log."""

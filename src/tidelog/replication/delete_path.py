@@ -1,4 +1,4 @@
-"""DeleteRecords: log starts that rise because a client asked, and the files that then go.
+"""DeleteRecords: log starts that rise because a client asked. The files go later (`retention.py`).
 
 A leader raises its log start at once; not a byte moves. Followers get it with the answers to
 their fetches, raise theirs, and report it in the next fetch. The request waits until the *low
@@ -14,36 +14,23 @@ alive. One that is fenced is not waited for. It learns of the deletion when it c
 
 An answer of a partition carries the low watermark, with REQUEST_TIMED_OUT as far as it got.
 
-**Files.** Segments that end at or below the log start are deleted, once the file
-`log-start-offset-checkpoint` has it on the device (`log_starts_to_save`, `on_log_starts_saved`).
-So a start after a crash never takes for damage what was deleted on purpose: below the checkpointed
-start anything may be missing (`loading`). The active segment stays.
-
-The checkpoint is written every `log.flush.offset.checkpoint.interval.ms` and at a clean stop. As in
-Kafka, a process that is killed before has the old log start when it is back, and then its leader's.
+The new log start is in the checkpoint every `log.flush.offset.checkpoint.interval.ms` and after a
+clean stop. As in Kafka, a process that is killed before has the old log start when it is back, and
+then its leader's.
 
 Invariant: `OneReply`.
-
-Left out: retention by size and time, which would raise the log start in the same way.
 
 Source: KIP-107; Kafka's DelayedDeleteRecords and Partition for the error codes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode, ProtocolError, StorageError
+from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID
-from tidelog.replication.messages import (
-    TO_HIGH_WATERMARK,
-    DeletedRecords,
-    LogStart,
-    LogStartsSaved,
-    RecordsToDelete,
-    ReplyTo,
-)
+from tidelog.replication.messages import TO_HIGH_WATERMARK, DeletedRecords, RecordsToDelete, ReplyTo
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import DelayedDelete
 from tidelog.replication.shared import Env
@@ -119,28 +106,6 @@ class DeletePath:
         if delayed.resolve(index, code):
             self._env.answer(delayed)
 
-    # Files ----------------------------------------------------------------------------------
-
-    def log_starts_to_save(self, partitions: Iterable[Partition]) -> list[LogStart]:
-        """What to delete of these once the log starts are on the device. A start only rises, so
-        the checkpoint may be written later."""
-        return [
-            (partition.topic_partition, partition.topic_id, partition.log.log_start_offset)
-            for partition in partitions
-            if partition.offline is None and _has_dead_segments(partition.log)
-        ]
-
-    def on_log_starts_saved(self, subject: LogStartsSaved) -> None:
-        """They are: deletes the segments below."""
-        for key, topic_id, log_start_offset in subject.starts:
-            partition = self._env.hosted.partitions.get(key)
-            if partition is None or partition.topic_id != topic_id or partition.offline is not None:
-                continue
-            try:
-                partition.log.delete_segments_below_start(log_start_offset)
-            except StorageError as error:
-                self._env.changed.failed.append((partition, error))
-
 
 def _raise(log: Log, offset: int) -> bool:
     """Raises the log start; returns whether it was lower. Raises `ProtocolError`."""
@@ -149,8 +114,3 @@ def _raise(log: Log, offset: int) -> bool:
     if offset < 0:
         raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset `{offset}`")
     return log.maybe_raise_log_start_offset(offset)
-
-
-def _has_dead_segments(log: Log) -> bool:
-    segments = log.segments
-    return len(segments) > 1 and segments[1].base_offset <= log.log_start_offset

@@ -17,7 +17,7 @@ a later flush that succeeds proves nothing.
 | `replication-offset-checkpoint` | at its interval | nothing |
 | `recovery-point-offset-checkpoint` | at its interval, before a cut, after a first flush | \
 cuts of durable records (`fetchers`) |
-| `log-start-offset-checkpoint` | after the recovery points | deletion of segments (`delete_path`) |
+| `log-start-offset-checkpoint` | after the recovery points | deletion of segments (`retention`) |
 
 A log that was renamed to be deleted leaves all three, and its files go when they are durable
 without it (`RenamesForgotten`), a few directories a turn.
@@ -31,6 +31,7 @@ from tidelog.log.values import LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
 from tidelog.replication.messages import LogStart, LogStartsSaved
 from tidelog.replication.partition import Partition
+from tidelog.replication.retention import Retention
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Recurring
 from tidelog.replication.sweep import Sweep
@@ -42,6 +43,7 @@ class Durability:
     __slots__ = (
         "_env",
         "_first_flush",
+        "_retention",
         "_roles",
         "_starts",
         "clear_at",
@@ -50,9 +52,10 @@ class Durability:
         "recovery_points",
     )
 
-    def __init__(self, roles: Roles) -> None:
+    def __init__(self, roles: Roles, retention: Retention) -> None:
         self._env = roles.env
         self._roles = roles
+        self._retention = retention
         # Whether this tick made the first records of some log durable.
         self._first_flush = False
         # The pass that looks for segments below the log starts, and what it has found.
@@ -107,17 +110,21 @@ class Durability:
             directory.checkpoint_high_watermarks()
         if self.recovery_points.due(now) is not None:
             directory.checkpoint_recovery_points()
-            self._starts = []
-            self.dead_segments.begin(self._env.hosted.partitions.values(), now)
+            self.save_log_starts(now)
             self.clear_at = now
         if self.dead_segments.next_at is not None:
             self._save_log_starts(now)
         if self.clear_at is not None and now >= self.clear_at:
             self._clear_renamed(now)
 
+    def save_log_starts(self, now: Instant) -> None:
+        """Begins to look for dead segments, anew if it was at it."""
+        self._starts = []
+        self.dead_segments.begin(self._env.hosted.partitions.values(), now)
+
     def _save_log_starts(self, now: Instant) -> None:
         """Goes on looking for dead segments; after the last replica the log starts are written."""
-        found = self._roles.delete.log_starts_to_save(self.dead_segments.take(now))
+        found = self._retention.log_starts_to_save(self.dead_segments.take(now))
         self._starts += found
         if self.dead_segments.next_at is None:
             subject = LogStartsSaved(tuple(self._starts)) if self._starts else None

@@ -19,6 +19,7 @@ and their waiting |
 | `read_replica` | which replica a consumer is sent to |
 | `metadata_changes`, `step_queue`, `hosting`, `roles` | which partitions to host, and what that \
 takes |
+| `retention` | what is too old or too much; files of segments that were taken out |
 | `durability` | flushes and checkpoints |
 | `shared` | what the parts share |
 
@@ -65,6 +66,7 @@ from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.quarantine import Quarantine
+from tidelog.replication.retention import Retention
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env, Recurring
 from tidelog.replication.sweep import Sweep
@@ -105,7 +107,8 @@ class Replicas:
             self._quarantine,
         )
         self._metadata = MetadataChanges(self._roles)
-        self._durability = Durability(self._roles)
+        self._retention = Retention(env)
+        self._durability = Durability(self._roles, self._retention)
         # When idle producers are forgotten, and the pass that does it.
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
         self._expiry = Sweep()
@@ -115,6 +118,7 @@ class Replicas:
             self._durability.high_watermarks,
             self._durability.recovery_points,
             self._expiry_checks,
+            self._retention.checks,
         )
         # Wall time in ms minus monotonic time in ms; set by the node.
         self.wall_offset_ms = 0
@@ -357,7 +361,7 @@ class Replicas:
             case TruncationsAnnounced():
                 self._fetchers.on_announced(subject)
             case LogStartsSaved():
-                self._delete.on_log_starts_saved(subject)
+                self._retention.on_log_starts_saved(subject, now)
             case RenamesForgotten():
                 self._durability.on_renames_forgotten(subject, now)
         self._take_failed(now)
@@ -403,6 +407,8 @@ class Replicas:
             self._metadata.work(now)
         self._env.trace.steps.begin("replicas' timers")
         self._isr_checks.check_isrs(now)
+        if self._retention.work(now, now + self.wall_offset_ms):
+            self._durability.save_log_starts(now)
         self._durability.write_due(now)
         self._expire_producers(now)
         if self._fetch.read_on_at is not None:
@@ -442,6 +448,7 @@ class Replicas:
             self._isr_checks.deadline(),
             self._durability.clear_at,
             self._durability.dead_segments.next_at,
+            self._retention.deadline(),
             self._expiry.next_at,
             self._fetch.read_on_at,
         )

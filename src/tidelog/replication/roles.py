@@ -99,6 +99,7 @@ class Roles:
         if config != partition.log.config:
             partition.log.reconfigure(config)
             self.env.changed.mark(partition)
+            self.env.changed.reconfigured[partition] = None
 
     def _open(self, decision: Host) -> Log:
         key, topic_id, _ = decision

@@ -71,7 +71,15 @@ class Hosted:
 class ChangedPartitions:
     """What this tick's inputs have changed, in the order of the first change."""
 
-    __slots__ = ("_partitions", "_unflushed", "_unnoticed", "appended", "failed", "progressed")
+    __slots__ = (
+        "_partitions",
+        "_unflushed",
+        "_unnoticed",
+        "appended",
+        "failed",
+        "progressed",
+        "reconfigured",
+    )
 
     def __init__(self) -> None:
         # Whose log end, high watermark, ISR, role or config may have changed.
@@ -86,6 +94,8 @@ class ChangedPartitions:
         self.progressed: dict[Partition, None] = {}
         # Partitions whose device failed or whose log is damaged.
         self.failed: list[tuple[Partition, StorageError | LogDamaged]] = []
+        # Partitions with another configuration, which may keep less than the former one.
+        self.reconfigured: dict[Partition, None] = {}
 
     def mark(self, partition: Partition, *, log_changed: bool = True) -> None:
         """Something about a partition may have changed."""
@@ -113,8 +123,13 @@ class ChangedPartitions:
     def forget(self, partition: Partition) -> None:
         """The replica is out of service."""
         for register in (
-            self._partitions, self._unflushed, self._unnoticed, self.appended, self.progressed
-        ):  # fmt: skip
+            self._partitions,
+            self._unflushed,
+            self._unnoticed,
+            self.appended,
+            self.progressed,
+            self.reconfigured,
+        ):
             register.pop(partition, None)
 
     def take(self) -> dict[Partition, None]:

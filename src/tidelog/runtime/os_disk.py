@@ -8,9 +8,9 @@ An open file (`os_file`) need not have a descriptor all the time: a node may hav
 process may have descriptors (`open_files`). `replace` must not be called for a file that is open.
 
 A name is durable only when its directory was synced. `sync` and `replace` sync the whole path
-(`directory_syncs`), and deleting a file syncs its directory at once. Renaming, and making or
-deleting a directory, are durable with the next sync of something beside it, not before. A start on
-this directory must work with either state.
+(`directory_syncs`), and deleting a file durably syncs its directory at once. Renaming, deleting
+otherwise, and making or deleting a directory, are durable with the next sync of something beside
+it, not before. A start on this directory must work with either state.
 
 A node has ten thousand directories, so paths are texts here: making a `Path` takes longer than
 most system calls.
@@ -171,7 +171,7 @@ class OsDisk:
             self._syncs.forget(name)
             self._syncs.changed(name)
 
-    def delete(self, path: str) -> None:
+    def delete(self, path: str, *, durable: bool = True) -> None:
         self._open_files.keep(path)
         try:
             os.unlink(f"{self.root}/{path}")
@@ -185,7 +185,8 @@ class OsDisk:
             self._forget(path)
         else:
             self._syncs.changed(path)
-            guarded(path, lambda: self._syncs.sync(path.rpartition("/")[0]))
+            if durable:
+                guarded(path, lambda: self._syncs.sync(path.rpartition("/")[0]))
 
     def delete_some(self, path: str, limit: int) -> int:
         self._open_files.keep(path)

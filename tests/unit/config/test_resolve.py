@@ -174,6 +174,9 @@ def test_dynamic_broker_values_use_the_brokers_names() -> None:
     [
         ("retention.mss", "1"),
         ("retention.ms", "-2"),
+        ("retention.ms", "0"),
+        ("retention.ms", str(2**63)),
+        ("retention.bytes", "-2"),
         ("retention.ms", None),
         ("segment.bytes", "1023"),
         ("cleanup.policy", "delete,delete"),
@@ -187,6 +190,15 @@ def test_bad_topic_configs_are_invalid_config(name: str, value: str | None) -> N
         validate_topic_config(name, value)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
     assert name in caught.value.message
+
+
+@pytest.mark.parametrize("value", ["0", "-2", "9223372036854775808"])
+def test_a_refused_retention_names_the_range(value: str) -> None:
+    """Of a topic and of a node."""
+    with pytest.raises(ProtocolError, match=r"between .*9223372036854775807"):
+        validate_topic_config("retention.ms", value)
+    with pytest.raises(UsageError, match=r"between .*9223372036854775807"):
+        config_with(log__retention__ms=value)
 
 
 @pytest.mark.parametrize(

@@ -253,11 +253,12 @@ def test_a_device_that_cannot_delete_takes_the_replica_offline(cluster: Cluster)
     delete(cluster, 11)
     cluster.run(20)
     replicas = cluster.brokers[1].replicas
-    starts = replicas._delete.log_starts_to_save(replicas.partitions.values())
+    starts = replicas._retention.log_starts_to_save(replicas.partitions.values())
     assert starts != []
     subject = LogStartsSaved(tuple(starts))
     cluster.brokers[1].disk.failing = "input/output error"
     replicas.on_checkpointed(subject, cluster.now)
+    replicas.wake(cluster.now)
     cluster.brokers[1].disk.failing = None
     roles = [replicas.partitions[key].role.value for key in sorted(replicas.partitions)]
     assert roles == ["offline", "leader"]

@@ -35,6 +35,7 @@ CONFIG = ReplicationConfig(
     replica_fetch_backoff_ms=200,
     high_watermark_checkpoint_interval_ms=500,
     recovery_point_checkpoint_interval_ms=5000,
+    retention_check_interval_ms=3000,
 )
 
 

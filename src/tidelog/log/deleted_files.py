@@ -1,0 +1,92 @@
+"""Files of segments that are no longer part of a log, until it is time to delete them.
+
+A segment that retention or cleaning takes out is renamed (`.deleted`) and stays on the disk for
+`file.delete.delay.ms`, so that tools that copy or read a directory are not surprised. A start
+deletes what it finds (`replacement.py`).
+
+A rename may be undone by a crash until something in its directory is synced. Segments that come
+back look like damage unless the log start is known to be above them. So a log *owes* its log start
+to the checkpoint for as long as it has files here: the last of them is deleted durably, which makes
+all the renames durable that came before.
+
+Invariant: what a log has here is in the order in which it is due, and nothing of a log that was
+deleted or set aside is here: its directory has another name.
+
+Source: Kafka's `LocalLog.deleteSegmentFiles`.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from tidelog.env.disk import Disk
+from tidelog.env.instant import Instant
+from tidelog.log import file_names
+from tidelog.model import TopicPartition
+
+
+class DeletedSegment(NamedTuple):
+    """The files of one segment, under their new names."""
+
+    topic_partition: TopicPartition
+    base_offset: int
+    due_at: Instant
+
+
+class DeletedFiles:
+    """What waits to be deleted in one log directory."""
+
+    __slots__ = ("_counts", "_disk", "_waiting")
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        # In the order of their renames; one with a longer delay holds up those behind it.
+        self._waiting: deque[DeletedSegment] = deque()
+        # How many of them each log has; none is left out.
+        self._counts: dict[TopicPartition, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def owes(self, partition: TopicPartition) -> bool:
+        """Whether files of this log may get their names back in a crash."""
+        return partition in self._counts
+
+    @property
+    def next_at(self) -> Instant | None:
+        """When the next one is due; `None` when there is none."""
+        return self._waiting[0].due_at if self._waiting else None
+
+    def add(self, segment: DeletedSegment) -> None:
+        """The files of a segment have their new names."""
+        self._waiting.append(segment)
+        partition = segment.topic_partition
+        self._counts[partition] = self._counts.get(partition, 0) + 1
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The directory of a log has another name: its files go with it."""
+        if self._counts.pop(partition, 0):
+            kept = (each for each in self._waiting if each.topic_partition != partition)
+            self._waiting = deque(kept)
+
+    def clear(self, now: Instant, most: int) -> int:
+        """Deletes what is due, at most so many segments; returns how many. Raises `StorageError`
+        with the failed one still here."""
+        count = 0
+        while count < most and self._waiting and self._waiting[0].due_at <= now:
+            self._delete(self._waiting[0])
+            self._waiting.popleft()
+            count += 1
+        return count
+
+    def _delete(self, segment: DeletedSegment) -> None:
+        partition = segment.topic_partition
+        path = f"{partition}/{file_names.offset_name(segment.base_offset)}"
+        left = self._counts[partition] - 1
+        # The log file last: there is one for sure, and the last deletion is to sync the directory.
+        for suffix in (file_names.SNAPSHOT_SUFFIX, *reversed(file_names.SEGMENT_SUFFIXES)):
+            durable = not left and suffix == file_names.LOG_SUFFIX
+            self._disk.delete(path + suffix + file_names.DELETED_SUFFIX, durable=durable)
+        if left:
+            self._counts[partition] = left
+        else:
+            del self._counts[partition]

@@ -1,0 +1,89 @@
+"""Files that wait to be deleted: how long, in which order, and what a log owes meanwhile."""
+
+import pytest
+
+from tests.unit.log.harness import PARTITION, LogBench
+from tidelog.config import LogConfig
+from tidelog.env.instant import Instant
+from tidelog.errors import StorageError
+from tidelog.log.checkpoint import LOG_START_FILE, decode_offsets
+from tidelog.log.deleted_files import DeletedSegment
+
+
+@pytest.fixture
+def bench() -> LogBench:
+    """Ten segments, of which three have left the log; their files are due at 10, 20 and 30."""
+    bench = LogBench(LogConfig(segment_bytes=200, index_interval_bytes=10))
+    for _ in range(20):
+        bench.append()
+    log = bench.log
+    log.update_high_watermark(20)
+    log.maybe_raise_log_start_offset(log.segments[3].base_offset)
+    bench.settle()
+    bases = log.set_segments_aside(log.log_start_offset, 99)
+    for number, base in enumerate(bases, start=1):
+        due_at = Instant(10 * number)
+        bench.directory.deleted_files.add(DeletedSegment(PARTITION, base, due_at))
+    return bench
+
+
+def aside(bench: LogBench) -> list[str]:
+    """The log files that wait."""
+    names = bench.disk.list_dir(str(PARTITION))
+    return [name for name in names if name.endswith(".log.deleted")]
+
+
+def saved_starts(bench: LogBench) -> dict[object, int]:
+    """What the checkpoint of log starts has."""
+    bench.directory.checkpoint_log_start_offsets()
+    bench.settle()
+    return dict(decode_offsets(bench.disk.read_file(LOG_START_FILE) or b""))
+
+
+def test_files_go_when_they_are_due(bench: LogBench) -> None:
+    """All files of a segment at once, and not more than asked for."""
+    files = bench.directory.deleted_files
+    assert (len(aside(bench)), files.next_at) == (3, 10)
+    assert files.clear(Instant(9), 5) == 0
+    assert files.clear(Instant(20), 1) == 1
+    assert files.clear(Instant(20), 5) == 1
+    assert files.clear(Instant(30), 5) == 1
+    assert (len(files), files.next_at) == (0, None)
+    assert not [name for name in bench.disk.list_dir(str(PARTITION)) if "deleted" in name]
+
+
+def test_the_log_start_is_checkpointed_until_the_last_one_is_gone(bench: LogBench) -> None:
+    """A crash may give the files their names back until then, and not after that."""
+    start = bench.log.log_start_offset
+    assert bench.log.segments.first_base_offset == start
+    assert saved_starts(bench) == {PARTITION: start}
+    bench.directory.deleted_files.clear(Instant(20), 5)
+    assert saved_starts(bench) == {PARTITION: start}
+    bench.directory.deleted_files.clear(Instant(30), 5)
+    assert saved_starts(bench) == {}
+    log = bench.reopen_after_power_cut()
+    assert log.log_start_offset == start
+    assert PARTITION not in bench.directory.damaged
+
+
+def test_a_start_deletes_them(bench: LogBench) -> None:
+    """The list of them was in memory."""
+    bench.reopen_cleanly()
+    assert aside(bench) == []
+
+
+def test_a_log_that_is_deleted_takes_them_along(bench: LogBench) -> None:
+    """A new log of the same name has others."""
+    bench.directory.schedule_delete(PARTITION)
+    files = bench.directory.deleted_files
+    assert (len(files), files.owes(PARTITION)) == (0, False)
+
+
+def test_a_disk_that_fails_is_asked_again(bench: LogBench) -> None:
+    """Nothing is forgotten."""
+    files = bench.directory.deleted_files
+    bench.disk.failing = "input/output error"
+    with pytest.raises(StorageError):
+        files.clear(Instant(30), 5)
+    bench.disk.failing = None
+    assert files.clear(Instant(30), 5) == 3

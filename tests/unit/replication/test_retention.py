@@ -1,0 +1,95 @@
+"""Retention on all replicas of a cluster: when they look, what followers do, the slices."""
+
+import pytest
+
+from tidelog.replication import retention
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+
+OLD_MS = 10_000
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three brokers with thirty committed records, each in a segment of its own."""
+    cluster = Cluster()
+    cluster.feed.create_topic("orders", (1, 2, 3))
+    cluster.feed.configure("orders", "segment.bytes", "80")
+    cluster.run(10)
+    for number in range(30):
+        cluster.produce(1, [b"%d" % number])
+        cluster.run(5)
+    cluster.run(1000)
+    return cluster
+
+
+def starts(cluster: Cluster) -> list[int]:
+    """Where the log starts on each broker."""
+    return [broker.log("orders").log_start_offset for broker in cluster.brokers.values()]
+
+
+def names(cluster: Cluster, node: int, suffix: str) -> list[str]:
+    """Files of one broker's replica."""
+    broker = cluster.brokers[node]
+    return [name for name in broker.disk.list_dir("orders-0") if name.endswith(suffix)]
+
+
+def test_a_new_bound_counts_at_once_on_leader_and_followers(cluster: Cluster) -> None:
+    """Not only at the next check; the files go with the delay."""
+    segment_bytes = cluster.brokers[1].log("orders").segments[0].size_bytes
+    cluster.feed.configure("orders", "file.delete.delay.ms", "2000")
+    cluster.feed.configure("orders", "retention.bytes", str(10 * segment_bytes))
+    cluster.run(100)
+    assert starts(cluster) == [20, 20, 20]
+    for node in cluster.brokers:
+        assert len(names(cluster, node, ".log")) == 10
+        assert len(names(cluster, node, ".log.deleted")) == 20
+    cluster.run(2100)
+    for node in cluster.brokers:
+        assert names(cluster, node, ".deleted") == []
+        cluster.brokers[node].replicas.check()
+
+
+def test_what_grows_old_goes_at_the_next_check(cluster: Cluster) -> None:
+    """Everything, in the end; then records are written and read as before."""
+    cluster.feed.configure("orders", "retention.ms", str(OLD_MS))
+    cluster.run(100)
+    assert starts(cluster) == [0, 0, 0]
+    cluster.run(OLD_MS + CONFIG.retention_check_interval_ms)
+    assert starts(cluster) == [30, 30, 30]
+    cluster.produce(1, [b"next"])
+    cluster.run(1000)
+    assert [one.log("orders").high_watermark for one in cluster.brokers.values()] == [31] * 3
+
+
+def test_a_follower_that_was_away_gets_the_start_of_its_leader(cluster: Cluster) -> None:
+    """All that it has is gone on its leader."""
+    cluster.kill(3)
+    cluster.feed.fence(3)
+    cluster.feed.change("orders", isr=(1, 2))
+    for number in range(5):
+        cluster.produce(1, [b"late %d" % number])
+        cluster.run(5)
+    cluster.run(600)
+    cluster.feed.configure("orders", "retention.bytes", "0")
+    cluster.run(100)
+    assert starts(cluster)[:2] == [35, 35]
+    cluster.start(3)
+    cluster.run(2000)
+    assert starts(cluster) == [35, 35, 35]
+    for broker in cluster.brokers.values():
+        broker.replicas.check()
+
+
+def test_files_leave_in_slices(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no turn is long. In a millisecond there are two turns at most here."""
+    monkeypatch.setattr(retention, "MAX_SEGMENTS_TAKEN_OUT_PER_TURN", 3)
+    broker = cluster.brokers[1]
+    log = broker.log("orders")
+    largest = 0
+    cluster.feed.configure("orders", "retention.bytes", "0")
+    for _ in range(200):
+        before = len(log.segments)
+        cluster.run(1)
+        largest = max(largest, before - len(log.segments))
+    assert len(log.segments) == 1
+    assert 1 < largest <= 6

@@ -90,6 +90,10 @@ LOG_CREATION_WORK: Final = 500
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
 
+LOG_SAVING_WORK: Final = 250
+"""At a clean stop: the indexes and the producer snapshot of a log that has changed since the start.
+What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
+
 MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 """Replicas that a pass over all of them looks at in one turn; it goes on in the next."""
 

@@ -235,10 +235,13 @@ class Node:
 
     def wake(self, now: Instant) -> None:
         """Ends a tick: due timers, then all components until nothing moves."""
-        if self._stopping.is_over or self._stopping.is_closing:
+        if self._stopping.is_over:
             return
         try:
-            self._wake(now)
+            if self._stopping.is_closing:
+                self._stopping.save_logs()
+            else:
+                self._wake(now)
         except (StorageError, LogDamaged) as error:
             self._stopping.on_storage_error(error)
 
@@ -277,8 +280,10 @@ class Node:
 
     def deadline(self) -> Instant | None:
         """The earliest instant at which `wake` has something to do."""
-        if self._stopping.is_over or self._stopping.is_closing:
+        if self._stopping.is_over:
             return None
+        if self._stopping.is_closing:
+            return self._stopping.deadline()
         return earliest(
             self._turns.deadline(),
             self.broker.long_answers.deadline(),

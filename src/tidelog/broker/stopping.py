@@ -3,8 +3,8 @@
 A clean stop takes three steps. The broker leaves by its own rules (`lifecycle.py`), and logs that
 wait to be deleted are taken away: the next start would keep them as strays. A quorum leader
 resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Then the directory is
-closed: the marker of the clean shutdown is its last disk effect, and until that is durable no other
-input counts.
+closed, some logs a turn: the marker of the clean shutdown is its last disk effect, and until that
+is durable no other input counts.
 
 A storage error that reaches the node hit the metadata log or the directory as a whole, in the
 middle of a step. (Components handle the failures of their own files.) Only an end is safe then: it
@@ -22,6 +22,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.kraft.quorum import Quorum
+from tidelog.limits import REPLICA_WORK_PER_TURN
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import DirectoryClosed, LogDirectory
 from tidelog.model import NO_EPOCH
@@ -47,6 +48,8 @@ class Stopping:
     _is_requested: bool = field(default=False, init=False)
     # Until when a resigned leader waits for voters; None before the resignation.
     _resigned_by: Instant | None = field(default=None, init=False)
+    # What the directory is being closed with, once it is.
+    _marker: CleanShutdown | None = field(default=None, init=False)
     # The last disk effect of a clean stop, once it is under way.
     _closing: DirectoryClosed | None = field(default=None, init=False)
     # Set by the last step: nothing is done any more.
@@ -54,8 +57,8 @@ class Stopping:
 
     @property
     def is_closing(self) -> bool:
-        """Whether only the end of the last disk effect is awaited."""
-        return self._closing is not None and not self.is_over
+        """Whether nothing counts any more but the end of the disk effects."""
+        return self._marker is not None and not self.is_over
 
     def begin(self, now: Instant) -> None:
         """The operator asked for a clean stop."""
@@ -83,11 +86,17 @@ class Stopping:
         return now >= self._resigned_by or not self.quorum.is_resigning
 
     def close(self) -> None:
-        """Closes the directory; everything that was to be sent must have been flushed."""
-        marker = CleanShutdown()
+        """Begins to close the directory; all that was to be sent must have been flushed."""
+        self._marker = CleanShutdown()
         if self.lifecycle is not None:
-            marker = self.lifecycle.shutdown_marker(self.directory.clean_shutdown)
-        self._closing = self.directory.close_cleanly(marker)
+            self._marker = self.lifecycle.shutdown_marker(self.directory.clean_shutdown)
+        self.save_logs()
+
+    def save_logs(self) -> None:
+        """A slice of what is to be done to close the directory."""
+        if self._marker is not None and self._closing is None:
+            self.trace.steps.begin("stop saves logs")
+            self._closing = self.directory.close_cleanly(self._marker, REPLICA_WORK_PER_TURN)
 
     def on_input(self, event: Input) -> None:
         """Takes an input while the directory is being closed."""
@@ -130,7 +139,10 @@ class Stopping:
         self.is_over = True
 
     def deadline(self) -> Instant | None:
-        """At once when the broker is gone, then when the wait after a resignation ends."""
-        if not self._is_due:
+        """At once when the broker is gone, then when the wait after a resignation ends, then at
+        once while logs are to be saved."""
+        if not self._is_due or self._closing is not None:
             return None
+        if self._marker is not None:
+            return Instant(0)
         return Instant(0) if self._resigned_by is None else self._resigned_by

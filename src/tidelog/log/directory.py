@@ -32,7 +32,8 @@ directory per node (JBOD).
 Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 """
 
-from collections.abc import Hashable
+import sys
+from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from tidelog.config import LogConfig
@@ -40,7 +41,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.limits import SYNC_ALL_FROM_LOGS
+from tidelog.limits import LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.deleted_files import DeletedFiles
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
@@ -96,6 +97,10 @@ class LogDirectory:
         self.deleted_files = DeletedFiles(env.disk)
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
+        # What a clean stop has still to save, once it is under way, and whether one sync of the
+        # file system makes all of it durable.
+        self._unsaved: Iterator[Log] | None = None
+        self._saves_together = False
 
     @classmethod
     def open(
@@ -322,18 +327,24 @@ class LogDirectory:
         self._written[name] = offsets
         self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
 
-    def close_cleanly(self, marker: checkpoint.CleanShutdown) -> DirectoryClosed:
-        """Emits everything a clean stop needs, the marker last; returns its subject. The effects
-        must all be carried out before the process ends. Files stay open until then; nothing may be
-        appended any more."""
-        disk, new = self._env.disk, [log for log in self.logs.values() if log.identity_is_unsynced]
-        if len(new) >= SYNC_ALL_FROM_LOGS:
-            # Most have no records, so there would be two fsyncs for the topic id of each.
-            for log in new:
-                log.identity_is_unsynced = False
-            self._env.effects.emit(Flush(disk.everything(), None))
-        for log in self.logs.values():
-            log.prepare_close()
+    def close_cleanly(
+        self, marker: checkpoint.CleanShutdown, most_work: int = sys.maxsize
+    ) -> DirectoryClosed | None:
+        """Emits what a clean stop needs, the marker last; returns its subject then, and `None`
+        when the work was spent before: to be called again. The effects must all be carried out
+        before the process ends. Files stay open until then; nothing may be appended any more."""
+        if self._unsaved is None:
+            unsaved = [log for log in self.logs.values() if not log.is_saved]
+            # Each takes several syncs, and the open files of ten thousand are too many.
+            self._saves_together = len(unsaved) >= SYNC_ALL_FROM_LOGS
+            self._unsaved = iter(unsaved)
+        for log in self._unsaved:
+            log.prepare_close(sync_later=self._saves_together)
+            most_work -= LOG_SAVING_WORK
+            if most_work <= 0:
+                return None
+        if self._saves_together:
+            self._env.effects.emit(Flush(self._env.disk.everything(), None))
         self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()

@@ -89,9 +89,15 @@ class FlushLedger:
         """Voids every flush under way."""
         self.truncation_count += 1
 
+    def close_written(self) -> None:
+        """Closes what no request covers; the caller makes it durable by other means."""
+        for file in self._written:
+            file.close()
+        self._written.clear()
+
     def close(self) -> None:
         """Closes what was handed in."""
-        for file in chain(*self._under_way, self._written):
+        for file in chain(*self._under_way):
             file.close()
         self._under_way.clear()
-        self._written.clear()
+        self.close_written()

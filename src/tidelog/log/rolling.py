@@ -69,11 +69,29 @@ def request_flush(state: LogState) -> int:
     return state.log_end_offset
 
 
-def prepare_close(state: LogState) -> None:
-    """Writes indexes and a producer snapshot for a clean stop, and requests the flush. A log that
-    has none and never had records needs none."""
-    if state.log_end_offset or state.ledger.truncation_count:
-        state.ledger.add(*state.segments.active.write_indexes())
+def is_saved(state: LogState) -> bool:
+    """Whether a clean stop has nothing to write of this log, and nothing to make durable."""
+    if state.identity_is_unsynced or state.ledger.is_due(state.segments):
+        return False
+    return not _has_records(state) or (
+        state.segments.active.indexes_are_saved and state.log_end_offset in state.snapshots
+    )
+
+
+def _has_records(state: LogState) -> bool:
+    """Whether it has, or had: one that never had any has no indexes and no snapshot."""
+    return bool(state.log_end_offset or state.ledger.truncation_count)
+
+
+def prepare_close(state: LogState, *, sync_later: bool = False) -> None:
+    """Writes what the disk lacks of indexes and producer snapshot, for a clean stop, and requests
+    the flush. With `sync_later` it is the caller who makes everything durable."""
+    if _has_records(state):
+        if not state.segments.active.indexes_are_saved:
+            state.ledger.add(*state.segments.active.write_indexes())
         _write_snapshot(state, state.log_end_offset)
+    if sync_later:
+        state.ledger.close_written()
+        return
     _hand_in_identity(state)
     request_flush(state)

@@ -60,6 +60,7 @@ class Segment:
         "dirty",
         "file",
         "first_timestamp",
+        "indexes_are_saved",
         "max_timestamp",
         "max_timestamp_offset",
         "offset_index",
@@ -99,6 +100,8 @@ class Segment:
         self.created_ms = -1
         # Whether something was appended that no requested flush covers.
         self.dirty = False
+        # Whether the files of offset and time index are what sealing would write.
+        self.indexes_are_saved = False
         # Bytes appended since the last index entry; Kafka starts at 0 after opening, so do we.
         self._bytes_since_index_entry = 0
 
@@ -111,6 +114,7 @@ class Segment:
         """Writes whole batches with one append and indexes them."""
         position = self.file.append((data,))
         self.dirty = True
+        self.indexes_are_saved = False
         for batch in batches:
             if batch.max_timestamp > self.max_timestamp:
                 self.max_timestamp = batch.max_timestamp
@@ -164,6 +168,7 @@ class Segment:
             files.append(self._disk.open(self._path + suffix, create=True))
             files[-1].truncate(0)
             files[-1].append((index.encode(),))
+        self.indexes_are_saved = True
         return files
 
     # Looking ---------------------------------------------------------------------------------
@@ -208,6 +213,7 @@ class Segment:
             return BadIndex(file_names.TIME_INDEX_SUFFIX, "the log has other batches")
         if not self._has_markers():
             return BadIndex(file_names.TXN_INDEX_SUFFIX, "the log has other markers")
+        self.indexes_are_saved = True
         return None
 
     def _agrees(self, timestamp: int, offset: int) -> bool:
@@ -237,6 +243,7 @@ class Segment:
     def rebuild(self, index_interval_bytes: int) -> Iterator[ScannedBatch]:
         """Makes the offset and the time index anew by a full scan, yielding each batch. Raises
         `LogDamaged` at the first damaged batch; the indexes then end right before it."""
+        self.indexes_are_saved = False
         self.offset_index.clear()
         self.time_index.clear()
         self.max_timestamp, self.max_timestamp_offset = -1, self.base_offset
@@ -274,6 +281,7 @@ class Segment:
         if position is not None:
             self.file.truncate(position)
         self.dirty = True
+        self.indexes_are_saved = False
         self._bytes_since_index_entry = 0
         self._reload_max_timestamp()
         if not self.size_bytes:

@@ -28,7 +28,7 @@ from typing import Final
 
 from tidelog.env.disk import DiskSpace, File
 from tidelog.errors import StorageError, UsageError
-from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably, sync_file_system
+from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably, sync_tree
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_of
 
@@ -42,7 +42,7 @@ class _Everything(OsFile):
     __slots__ = ()
 
     def sync_content(self) -> None:
-        guarded(self._full_path, lambda: sync_file_system(self._full_path))
+        guarded(self._full_path, lambda: sync_tree(self._full_path))
 
 
 class OsDisk:

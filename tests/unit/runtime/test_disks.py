@@ -95,6 +95,23 @@ def test_everything_is_synced_at_once(make: DiskMaker, tmp_path: Path) -> None:
     assert disk.read_file("t-0/a.log") == b"abc" and disk.read_file("b") == b"d"
 
 
+def test_without_syncfs_each_file_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a system without such a call is not asked for `sync`, which need not wait there."""
+    synced = []
+    monkeypatch.setattr("tidelog.runtime.directory_syncs._SYNCFS", None)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    disk = OsDisk(str(tmp_path / "disk"))
+    disk.make_dir("t-0")
+    disk.open("t-0/a.log", create=True).append([b"abc"])
+    disk.open("b", create=True).append([b"d"])
+    synced.clear()
+    disk.sync(disk.everything())
+    places = [tmp_path / "disk" / name for name in ("t-0/a.log", "t-0", "b", "")]
+    assert sorted(synced) == sorted(place.stat().st_ino for place in places)
+
+
 def test_a_file_system_that_is_gone_is_not_synced(tmp_path: Path) -> None:
     """Goal: a stop does not take it for durable."""
     disk = OsDisk(str(tmp_path / "disk"))

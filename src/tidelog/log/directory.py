@@ -92,7 +92,7 @@ class LogDirectory:
         self._renamed = RenamedDirectories(env.disk, [])
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
-        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._written: dict[str, checkpoint.OffsetLines] = {}
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
         # How often a log was truncated that is not here any more: its flushes may be under way.
@@ -322,10 +322,12 @@ class LogDirectory:
         self.checkpoint_high_watermarks(subject)
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
-        if subject is None and self._written.get(name) == offsets:
+        written = self._written.get(name)
+        if written is None:
+            written = self._written[name] = checkpoint.OffsetLines()
+        elif subject is None and written.offsets == offsets:
             return
-        self._written[name] = offsets
-        self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
+        self._env.effects.emit(Replace(name, written.encode(offsets), subject))
 
     def close_cleanly(
         self, marker: checkpoint.CleanShutdown, most_work: int = sys.maxsize

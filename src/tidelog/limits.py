@@ -97,6 +97,9 @@ What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
 MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 """Replicas that a pass over all of them looks at in one turn; it goes on in the next."""
 
+MAX_REPLICAS_SCANNED_PER_TURN: Final = 2000
+"""The same for a pass that only finds those that wait for followers, while one of these is gone."""
+
 MAX_SEGMENTS_JUDGED_PER_TURN: Final = 2000
 """Segments that retention looks at in one turn, but at least one replica: some milliseconds' worth.
 A replica without records counts as one."""

@@ -150,6 +150,14 @@ class Replicas:
         self._env.throttles.follower.rate = follower
         self._stir()
 
+    def suspect(self, broker_ids: frozenset[int], now: Instant) -> None:
+        """These brokers, and no others, seem to be dead (`broker/failure_detector.py`)."""
+        newly = broker_ids - self._env.brokers.suspected
+        self._env.brokers.suspected = broker_ids
+        if newly:
+            self._isr_checks.on_brokers_changed(now)
+        self._stir()
+
     # Metadata ---------------------------------------------------------------------------------
 
     def apply(
@@ -373,6 +381,7 @@ class Replicas:
         after each group of inputs; `wake` does it too."""
         self._take_failed(now)
         changed, measures = self._env.changed.take(), self._env.measures
+        suspected = self._env.brokers.suspected
         self._env.trace.steps.begin("changed partitions", len(changed))
         for partition in changed:
             leadership = partition.leadership
@@ -381,6 +390,8 @@ class Replicas:
                     self._env.changed.mark_readable(partition)
                     if measures.enabled:
                         measures.on_advance(partition, leadership, now)
+                elif suspected:
+                    self._isr_changes.shrink_stalled(partition, leadership, now)
                 if partition.acks:
                     self._produce.complete_acks(partition)
                 if partition.deletions:

@@ -106,7 +106,13 @@ class Node:
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, self.steps, now)
         router = Router(self.broker, trace)
         self._turns = Turns(
-            self._connections, router, parts.detector, trace, node_id=config.node_id, now=now
+            self._connections,
+            router,
+            parts.detector,
+            trace,
+            work=self._replicas.work,
+            node_id=config.node_id,
+            now=now,
         )
         quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=router)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)

@@ -174,6 +174,8 @@ class _Loader:
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
         if not never_flushed and names and (recovery.rebuilt_bases or not self.clean):
             written = self._write_indexes(recovery.rebuilt_bases)
+            if epochs.is_new and log_end_offset > log_start_offset:
+                written.append(epochs.write_first(self.env.disk))
             if log_end_offset > 0:
                 snapshot = producers.encode_snapshot()
                 written.append(snapshots.write(log_end_offset, snapshot))
@@ -265,7 +267,11 @@ class _Loader:
             ):
                 raise self.segments[0].batches.damaged(detail)
             self.lacks_head = True
-        return LeaderEpochCache(f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}", None, entries)
+        path = f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}"
+        # The metadata log is flushed with its first record, so there is nothing to put off.
+        is_metadata = self.path == str(model.METADATA_PARTITION)
+        is_new = checkpoint.LEADER_EPOCH_FILE not in self.names and not is_metadata
+        return LeaderEpochCache(path, None, entries, is_new=is_new)
 
     def _restart_if_due(
         self, recovery: Recovery, snapshots: ProducerSnapshots, log_end_offset: int

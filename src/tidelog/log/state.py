@@ -130,5 +130,8 @@ class LogState:
         assert last <= end, f"{name}: active segment {last} above {end}"
         assert first <= max(start, end), f"{name}: {first} > {start}"
         self.epochs.check(end)
+        assert not self.epochs.is_new or self.epochs.epoch_at(self.recovery_point - 1) < 0, (
+            f"EpochsBeforeClaim: {name} has no file of {self.epochs.entries}"
+        )
         self.producers.check(end)
         self.tail.check(end)

@@ -25,6 +25,7 @@ from typing import Final
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.kraft.messages import NotLeader
+from tidelog.limits import FIRST_RECORDS_WORK
 from tidelog.log.values import AppendOrigin, InvalidRecords
 from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
 from tidelog.replication.messages import Reply, ReplyTo
@@ -113,6 +114,8 @@ class ProducePath:
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return _failure(part, ErrorCode.KAFKA_STORAGE_ERROR), NO_OFFSET
+        if log.segments.active.size_bytes == appended.size_bytes:
+            self._env.work.spend(FIRST_RECORDS_WORK)
         self._env.changed.mark_appended(partition)
         result = ProducedPartition(
             part.topic,

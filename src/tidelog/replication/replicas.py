@@ -21,7 +21,7 @@ and their waiting |
 takes |
 | `retention` | what is too old or too much; files of segments that were taken out |
 | `durability` | flushes and checkpoints |
-| `shared` | what the parts share |
+| `shared`, `turn_work` | what the parts share, and how much of a turn they may take |
 
 **A tick.** Inputs act at once where nothing has to wait: a produce appends and answers acks=0 and
 acks=1, an answer of the controller commits an ISR. For the rest they note which partitions changed.
@@ -71,6 +71,7 @@ from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env, Recurring
 from tidelog.replication.sweep import Sweep
 from tidelog.replication.throttle import Throttles
+from tidelog.replication.turn_work import TurnWork
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
@@ -85,8 +86,10 @@ class Replicas:
         self, *, node_id: int, directory: LogDirectory, config: ReplicationConfig, trace: Trace
     ) -> None:
         throttles = Throttles(node_id, config)
+        # What this turn may still do of what takes long.
+        self.work = TurnWork(config.metadata_work_per_turn)
         self._env = env = Env(
-            node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace)
+            node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace), self.work
         )
         self._isr_updates = IsrUpdates(env)
         self._quarantine = Quarantine(env)
@@ -216,6 +219,7 @@ class Replicas:
     ) -> None:
         """Appends; the `Reply` follows, at once or when the high watermark has passed."""
         self._stir()
+        self.work.on_input()
         self._produce.produce(request, reply_to, now, wall_ms)
 
     def append_as_coordinator(
@@ -306,6 +310,7 @@ class Replicas:
 
     def on_fetch_response(self, token: Token, response: FetchResponse | None, now: Instant) -> None:
         """The answer to a `SendFetch`; `None` when the leader could not be reached."""
+        self.work.on_input()
         self._fetchers.on_fetch_response(token, response, now)
         self._stir()
         self._take_failed(now)
@@ -411,6 +416,8 @@ class Replicas:
             deadline = self.deadline()
             if deadline is None or now < deadline:
                 return
+        self.work.on_tick(now)
+        self._fetchers.apply_rest(now)
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
         elif self._metadata.has_work:

@@ -235,7 +235,7 @@ class Segment:
 
     def load_first_timestamp(self) -> None:
         """Reads the timestamp of the first batch, from which `segment.ms` counts."""
-        head = self.file.read(0, HEADER_BYTES)
+        head = self.batches.file.read(0, HEADER_BYTES)
         self.first_timestamp = -1
         if len(head) == HEADER_BYTES:
             self.first_timestamp = int.from_bytes(head[35:43], "big", signed=True)

@@ -456,10 +456,17 @@ def test_a_bad_snapshot_is_replaced_by_replay() -> None:
     assert again.duplicate and again.first_offset == 19
 
 
-def test_recovery_takes_a_snapshot() -> None:
-    """Goal: after an unclean start the producer state as of the log end is on disk."""
+def test_recovery_takes_a_snapshot_where_starts_would_replay_sealed_segments() -> None:
+    """Goal: after an unclean start the producer state as of the log end is on disk, if the one that
+    the last roll wrote is lost; else there is nothing to write."""
     bench = LogBench()
     bench.log.append_as_leader(batch(producer_id=9, producer_epoch=2, sequence=0), 0, WALL_MS)
+    bench.reopen_after_kill()
+    assert bench.log.snapshots.offsets == []
+    bench.roll()
+    bench.reopen_after_kill()
+    assert bench.log.snapshots.offsets == [1]
+    bench.disk.delete(file_of(1, ".snapshot"))
     bench.reopen_after_kill()
     entries = decode_snapshot(bench.disk.read_file(file_of(1, ".snapshot")) or b"")
     assert [(entry.producer_id, entry.producer_epoch) for entry in entries] == [(9, 2)]

@@ -23,7 +23,7 @@ from typing import Final
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import CorruptBatch, LogDamaged, StorageError
-from tidelog.limits import CLEANING_WORK_PER_TURN
+from tidelog.limits import CLEANING_PAUSE_MS, CLEANING_WORK_PER_TURN
 from tidelog.log.cleaning.choosing import Cleanable, cleanable_part
 from tidelog.log.cleaning.offset_map import OffsetMap
 from tidelog.log.cleaning.round import CleaningRound
@@ -201,9 +201,9 @@ class LogCleaner:
             self._at = None if cleaning.waits else self._next_slice(cleaning)
 
     def _next_slice(self, cleaning: CleaningRound) -> Instant:
-        """In the next turn, or when what was read and written is within the rate."""
+        """After a pause, or when what was read and written is within the rate."""
         least_ms = cleaning.moved_bytes * 1000 / self._env.config.cleaner_io_max_bytes_per_second
-        return max(Instant(self._now + 1), Instant(self._began_at + int(least_ms)))
+        return max(Instant(self._now + CLEANING_PAUSE_MS), Instant(self._began_at + int(least_ms)))
 
     def _end(self, partition: Partition, cleaning: CleaningRound) -> None:
         log = partition.log

@@ -118,6 +118,15 @@ MAX_SEGMENTS_TAKEN_OUT_PER_TURN: Final = 20
 MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
 """Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""
 
+CLEANING_WORK_PER_TURN: Final = 1000
+"""What a cleaner does in one turn: a unit is a record or a kilobyte, about two microseconds."""
+
+CLEANING_PAUSE_MS: Final = 2
+"""Between two of its turns. So a node that has other work has more than half of its time for it."""
+
+RECORDS_CLEANED_PER_STEP: Final = 500
+"""Records of one batch between two looks at that bound: a batch may have a hundred thousand."""
+
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 

@@ -242,7 +242,9 @@ class LogDirectory:
         log = self.logs[topic_partition]
         # All of it counts as durable from now on: otherwise a crash could shorten the log, and the
         # rest would be taken for a sound log.
-        checkpoints = Checkpoints(log.log_end_offset, log.log_start_offset, log.high_watermark)
+        checkpoints = Checkpoints(
+            log.log_end_offset, log.log_start_offset, log.high_watermark, cleaned_to=log.cleaned_to
+        )
         self._note_damage(topic_partition, error, checkpoints)
         self.checkpoint_recovery_points()
 
@@ -299,7 +301,19 @@ class LogDirectory:
         claims = {key: min(log.recovery_point, log.announced_end) for key, log in self.logs.items()}
         self._claim(claims, subject)
 
+    def checkpoint_cleaned(self) -> None:
+        """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
+        any other log for damage."""
+        cleaned = {key: log.cleaned_to for key, log in self.logs.items() if log.cleaned_to >= 0}
+        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+            if damage.checkpoints.cleaned_to >= 0:
+                cleaned[partition] = damage.checkpoints.cleaned_to
+        if cleaned or checkpoint.CLEANER_FILE in self._written:
+            self._replace(checkpoint.CLEANER_FILE, cleaned, None)
+
     def _claim(self, ends: dict[TopicPartition, int], subject: Hashable | None = None) -> None:
+        # Gaps are known to be none before anything counts as durable that has them.
+        self.checkpoint_cleaned()
         # The former ends of damaged logs are kept until the records are back.
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             ends[partition] = damage.checkpoints.recovery_point

@@ -97,7 +97,7 @@ def open_log(
     loader.sync_later = sync_later
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
-    may_have_gaps = checkpoints.compacted or topic_partition.topic in model.INTERNAL_TOPICS
+    may_have_gaps = checkpoints.cleaned_to >= 0 or topic_partition.topic in model.INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
     if is_metadata and topic_id != model.METADATA_TOPIC_ID and names:
         # It is the same in every cluster.
@@ -211,6 +211,7 @@ class _Loader:
             log_end_offset=log_end_offset,
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
+            cleaned_to=min(self.checkpoints.cleaned_to, log_end_offset),
             tail=TailCache(self.env.tails or TailBudget()),
             ledger=FlushLedger(topic_partition, self.env.effects),
             identity_is_unsynced=never_flushed and self._has_identity and not self.clean,

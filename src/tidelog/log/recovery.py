@@ -160,7 +160,9 @@ class Recovery:
         segment.txn_index.reset()
         # The file may be older than the log: the headers replace it, for this segment.
         behind = [entry for entry in self.epochs.entries if entry[1] >= next_offset]
-        self.epochs.truncate_from_end(segment.base_offset)
+        if segment.batches.contiguous:
+            # In a cleaned one the file knows better where an epoch began.
+            self.epochs.truncate_from_end(segment.base_offset)
         for epoch, start_offset in (*found, *behind):
             if epoch > self.epochs.latest_epoch:
                 self.epochs.assign(epoch, start_offset)
@@ -192,6 +194,8 @@ def epochs_agree(epochs: LeaderEpochCache, segments: list[Segment], log_start_of
             continue
         begins = header.base_offset == offset or offset not in starts
         begins |= offset == log_start_offset
+        # A cleaner may have removed the batch that began the epoch.
+        begins |= not segment.batches.contiguous
         if not begins or header.leader_epoch != epochs.epoch_at(header.last_offset):
             return False
         if header.leader_epoch != epochs.epoch_at(max(header.base_offset, log_start_offset)):

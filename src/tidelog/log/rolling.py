@@ -20,6 +20,7 @@ def roll(state: LogState, base_offset: int) -> None:
         state.ledger.add(*sealed.write_indexes())
     _write_snapshot(state, base_offset)
     segment = Segment(state.env.disk, state.path, base_offset, state.config)
+    segment.batches.contiguous &= state.cleaned_to < 0
     if not sealed.size_bytes:
         sealed.delete()
         state.segments.drop_active()

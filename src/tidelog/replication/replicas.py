@@ -20,6 +20,7 @@ and their waiting |
 | `metadata_changes`, `step_queue`, `hosting`, `roles` | which partitions to host, and what that \
 takes |
 | `retention` | what is too old or too much; files of segments that were taken out |
+| `cleaning` | compaction |
 | `durability` | flushes and checkpoints |
 | `shared`, `turn_work` | what the parts share, and how much of a turn they may take |
 
@@ -43,6 +44,7 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.kraft.committed import contiguous
 from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
+from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
@@ -51,6 +53,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition
 from tidelog.replication import messages
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.cleaning import LogCleaner
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.durability import Durability
 from tidelog.replication.fetch_path import FetchPath
@@ -111,6 +114,7 @@ class Replicas:
         )
         self._metadata = MetadataChanges(self._roles)
         self._retention = Retention(env)
+        self._cleaner = LogCleaner(env)
         self._durability = Durability(self._roles, self._retention)
         # When idle producers are forgotten, and the pass that does it.
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
@@ -122,6 +126,7 @@ class Replicas:
             self._durability.recovery_points,
             self._expiry_checks,
             self._retention.checks,
+            self._cleaner.checks,
         )
         # Wall time in ms minus monotonic time in ms; set by the node.
         self.wall_offset_ms = 0
@@ -356,15 +361,22 @@ class Replicas:
         self._stir()
         self._isr_changes.on_alter_partition_response(token, results, now)
 
-    def on_flushed(self, subject: LogFlush, now: Instant) -> None:
+    def on_flushed(self, subject: LogFlush | CleanedFlush, now: Instant) -> None:
         """A flush of a hosted log is durable."""
         self._stir()
-        self._durability.on_flushed(subject)
+        if isinstance(subject, CleanedFlush):
+            self._cleaner.on_flushed(subject, now)
+        else:
+            self._durability.on_flushed(subject)
 
-    def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
+    def on_flush_failed(self, subject: LogFlush | CleanedFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""
         self._stir()
-        self._durability.on_flush_failed(subject, error)
+        if isinstance(subject, CleanedFlush):
+            self._cleaner.on_flush_failed(subject, error)
+            self._take_failed(now)
+        else:
+            self._durability.on_flush_failed(subject, error)
 
     def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
         """A checkpoint is durable that no longer names the logs to truncate or rename, or that
@@ -427,6 +439,7 @@ class Replicas:
         self._isr_checks.check_isrs(now)
         if self._retention.work(now, now + self.wall_offset_ms):
             self._durability.save_log_starts(now)
+        self._cleaner.work(now, now + self.wall_offset_ms)
         self._durability.write_due(now)
         self._expire_producers(now)
         if self._fetch.read_on_at is not None:
@@ -467,6 +480,7 @@ class Replicas:
             self._durability.clear_at,
             self._durability.dead_segments.next_at,
             self._retention.deadline(),
+            self._cleaner.deadline(),
             self._expiry.next_at,
             self._fetch.read_on_at,
         )

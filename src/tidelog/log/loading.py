@@ -179,16 +179,9 @@ class _Loader:
         producers = ProducerStates()
         self._replay(producers, snapshots, recovery.rebuilt_bases, log_start_offset, log_end_offset)
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
-        never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
-        if not never_flushed and recovery.rebuilt_bases:
-            written = self._write_indexes(recovery.rebuilt_bases)
-            if epochs.is_new and log_end_offset > log_start_offset:
-                written.append(epochs.write_first(self.env.disk))
-            last_base = self.segments[-1].base_offset
-            if last_base > log_start_offset and last_base not in snapshots:
-                # Without it each start would replay sealed segments.
-                written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
-            self._make_durable(written, recovery.rebuilt_bases)
+        is_durable = log_end_offset > 0 or self.checkpoints.recovery_point > 0
+        if is_durable and recovery.rebuilt_bases:
+            self._save(recovery, snapshots, producers, log_start_offset, log_end_offset)
         elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
             for segment in self.segments:
@@ -220,6 +213,24 @@ class _Loader:
     @property
     def _has_identity(self) -> bool:
         return checkpoint.PARTITION_METADATA_FILE in self.names
+
+    def _save(
+        self,
+        recovery: Recovery,
+        snapshots: ProducerSnapshots,
+        producers: ProducerStates,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> None:
+        """Makes what was recovered durable, and what was made anew on the way."""
+        written = self._write_indexes(recovery.rebuilt_bases)
+        if recovery.epochs.is_new and log_end_offset > log_start_offset:
+            written.append(recovery.epochs.write_first(self.env.disk))
+        last_base = self.segments[-1].base_offset
+        if last_base > log_start_offset and last_base not in snapshots:
+            # Without it each start would replay sealed segments.
+            written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
+        self._make_durable(written, recovery.rebuilt_bases)
 
     def _open_segments(self) -> ProducerSnapshots:
         bases = sorted(offsets_in(self.names, LOG_SUFFIX).values())

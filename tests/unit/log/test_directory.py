@@ -107,6 +107,7 @@ def test_what_has_not_changed_is_not_saved_again() -> None:
         "index",
         "timeindex",
         "snapshot",
+        "orders-3/leader-epoch-checkpoint",
         "metadata",
         "log",
     ]

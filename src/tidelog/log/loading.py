@@ -172,16 +172,19 @@ class _Loader:
         first_base = self.segments[0].base_offset
         log_start_offset = max(self.checkpoints.log_start_offset, first_base)
         self._check_epochs(recovery, log_start_offset, log_end_offset)
-        epochs.truncate_from_end(log_end_offset)
-        epochs.truncate_from_start(log_start_offset)
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(found, snapshots)
         producers = ProducerStates()
         self._replay(producers, snapshots, recovery.rebuilt_bases, log_start_offset, log_end_offset)
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
-        is_durable = log_end_offset > 0 or self.checkpoints.recovery_point > 0
-        if is_durable and recovery.rebuilt_bases:
-            self._save(recovery, snapshots, producers, log_start_offset, log_end_offset)
+        never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
+        if not never_flushed and recovery.rebuilt_bases:
+            written = self._write_indexes(recovery.rebuilt_bases)
+            if epochs.is_new and log_end_offset > log_start_offset:
+                written.append(epochs.write_first(self.env.disk))
+            if self._lacks_snapshot(snapshots, log_start_offset):
+                written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
+            self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
             for segment in self.segments:
@@ -213,24 +216,6 @@ class _Loader:
     @property
     def _has_identity(self) -> bool:
         return checkpoint.PARTITION_METADATA_FILE in self.names
-
-    def _save(
-        self,
-        recovery: Recovery,
-        snapshots: ProducerSnapshots,
-        producers: ProducerStates,
-        log_start_offset: int,
-        log_end_offset: int,
-    ) -> None:
-        """Makes what was recovered durable, and what was made anew on the way."""
-        written = self._write_indexes(recovery.rebuilt_bases)
-        if recovery.epochs.is_new and log_end_offset > log_start_offset:
-            written.append(recovery.epochs.write_first(self.env.disk))
-        last_base = self.segments[-1].base_offset
-        if last_base > log_start_offset and last_base not in snapshots:
-            # Without it each start would replay sealed segments.
-            written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
-        self._make_durable(written, recovery.rebuilt_bases)
 
     def _open_segments(self) -> ProducerSnapshots:
         bases = sorted(offsets_in(self.names, LOG_SUFFIX).values())
@@ -327,15 +312,17 @@ class _Loader:
         return restart_at
 
     def _check_epochs(self, recovery: Recovery, log_start_offset: int, log_end_offset: int) -> None:
-        """Compares the epochs with batches; where they differ, the batches decide."""
+        """Compares the epochs with batches; where they differ, the batches decide. Epochs without
+        batches are dropped."""
         epochs = recovery.epochs
-        is_empty = log_end_offset == log_start_offset
-        if is_empty or epochs_agree(epochs, self.segments, log_start_offset):
-            return
-        self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
-        epochs.clear()
-        for segment in self.segments:
-            recovery.rebuild(segment)
+        has_batches = log_end_offset != log_start_offset
+        if has_batches and not epochs_agree(epochs, self.segments, log_start_offset):
+            self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
+            epochs.clear()
+            for segment in self.segments:
+                recovery.rebuild(segment)
+        epochs.truncate_from_end(log_end_offset)
+        epochs.truncate_from_start(log_start_offset)
 
     def _drop_strays(self, found: dict[str, int], snapshots: ProducerSnapshots) -> None:
         """Deletes indexes without a log file. Keeps the snapshots at segment bases, and the newest
@@ -389,6 +376,11 @@ class _Loader:
             if segment.base_offset in rebuilt_bases
             for file in segment.write_indexes()
         ]
+
+    def _lacks_snapshot(self, snapshots: ProducerSnapshots, log_start_offset: int) -> bool:
+        """Whether each start would replay sealed segments."""
+        last_base = self.segments[-1].base_offset
+        return last_base > log_start_offset and last_base not in snapshots
 
     def _make_durable(self, written: list[File], rebuilt_bases: Collection[int]) -> None:
         disk = self.env.disk

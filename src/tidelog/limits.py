@@ -98,6 +98,9 @@ applied in the next turns, and only then is the leader asked for more."""
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
 
+LOG_LOADING_WORK: Final = 250
+"""At a start: a log is opened. What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
+
 LOG_SAVING_WORK: Final = 250
 """At a clean stop: the indexes and the producer snapshot of a log that has changed since the start.
 What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""

@@ -169,8 +169,7 @@ class _Loader:
         )
         log_end_offset = recovery.recover() if found else self.segments[0].base_offset
         log_end_offset = self._restart_if_due(recovery, snapshots, log_end_offset)
-        first_base = self.segments[0].base_offset
-        log_start_offset = max(self.checkpoints.log_start_offset, first_base)
+        log_start_offset = max(self.checkpoints.log_start_offset, self.segments[0].base_offset)
         self._check_epochs(recovery, log_start_offset, log_end_offset)
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(found, snapshots)

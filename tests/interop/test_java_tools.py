@@ -192,7 +192,7 @@ def test_a_group_reads_and_is_described_reset_and_deleted(
     group = ("--group", name)
     read = tools.run(
         *(CONSOLE_CONSUMER, "--topic", topic, *group, "--from-beginning"),
-        *("--consumer-property", f"group.protocol={protocol}"),
+        *("--command-property", f"group.protocol={protocol}"),
         *("--max-messages", "30", "--timeout-ms", "60000"),
     )
     assert sorted(read.split()) == sorted(values)

@@ -156,6 +156,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/cluster_view.py": "tests/sim/test_client_checks.py",
     "sim/workloads/committer.py": "tests/sim/test_ablations.py",
     "sim/workloads/consumer.py": "tests/sim/test_client_checks.py",
+    "sim/workloads/members.py": "tests/sim/test_client_checks.py",
     "sim/workloads/producer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/reconfiguration.py": "tests/sim/test_client_checks.py",
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",

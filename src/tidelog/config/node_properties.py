@@ -206,7 +206,7 @@ group.consumer.min.session.timeout.ms INT >= 1 -> groups.consumer_min_session_ti
 group.consumer.max.session.timeout.ms INT >= 1 -> groups.consumer_max_session_timeout_ms
     The longest session timeout of consumer groups that may be set.
 group.consumer.heartbeat.interval.ms INT >= 1 -> groups.consumer_heartbeat_interval_ms
-    How often members of consumer groups are told to send a heartbeat.
+    The heartbeat interval that members of consumer groups receive.
 group.consumer.min.heartbeat.interval.ms INT >= 1 -> groups.consumer_min_heartbeat_interval_ms
     The shortest heartbeat interval of consumer groups that may be set.
 group.consumer.max.heartbeat.interval.ms INT >= 1 -> groups.consumer_max_heartbeat_interval_ms

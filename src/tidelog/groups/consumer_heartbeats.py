@@ -15,7 +15,7 @@ written before it.
 
 Metadata is looked at when it has changed since the group's last heartbeat: topics that came, went
 or grew change the hash of the group's topics, and so begin a new group epoch. That is done with a
-heartbeat, as in Kafka: a group without heartbeats has nobody to tell.
+heartbeat, as in Kafka: a group without heartbeats has no member to notify.
 
 A member that is silent for `group.consumer.session.timeout.ms`, or that has not given partitions
 back within its rebalance timeout, is removed; one removal begins one group epoch.
@@ -26,7 +26,7 @@ effect.
 
 Invariants
 - SingleOwner (`consumer_group.py`).
-- EpochsRise: a group's epoch never falls while the group exists.
+- GroupEpochsRise: a group's epoch never falls while the group exists.
 
 Source: KIP-848; KIP-345 (static members).
 """

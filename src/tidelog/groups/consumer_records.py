@@ -101,12 +101,12 @@ class Current(NamedTuple):
 
     epoch: int = 0
     previous_epoch: int = 0
-    """The epoch before; a member may not have heard of the newest one yet."""
+    """The epoch before; a member may not have received the newest one yet."""
     state: MemberState = MemberState.STABLE
     assigned: Owned = {}
     """What it may use."""
     revoking: Owned = {}
-    """What it has to give back; until it has, nobody else gets it."""
+    """What it has to give back; until it has, no other member gets it."""
 
 
 class ResolvedRegex(NamedTuple):

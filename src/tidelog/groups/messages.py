@@ -147,7 +147,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
     group_id: str
     member_id: str
     member_epoch: int
-    """The one it was told; 0 joins, -1 leaves, -2 leaves for a while (static members)."""
+    """The one it received; 0 joins, -1 leaves, -2 leaves for a while (static members)."""
     client_id: str
     client_host: str
     instance_id: str | None = None
@@ -163,7 +163,7 @@ class ConsumerGroupHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, so that it wants to hear everything."""
+        """Whether it says everything, so that it wants to receive everything."""
         subscribes = self.topic_names is not None or self.regex is not None
         return self.rebalance_timeout_ms != -1 and subscribes and self.held is not None
 
@@ -192,6 +192,7 @@ class DescribeConsumerGroupResult(NamedTuple):
     error_code: ErrorCode
     group: ConsumerGroup | None = None
     assignor: str = ""
+    error_message: str | None = None
 
 
 # Offsets -----------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def _fault_of_member(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
     current = group.current(request.member_id)
     if said == current.epoch:
         return ErrorCode.NONE
-    # The member has not heard of its newest epoch; what it had before that epoch it may commit.
+    # The member has not received its newest epoch; what it had before that epoch it may commit.
     held = {**current.assigned, **current.revoking}
     for (_, number), value in request.offsets:
         since = held.get(IdPartition(value.topic_id, number))

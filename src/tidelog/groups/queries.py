@@ -61,7 +61,9 @@ class Queries:
         """Answers at once, from what is committed."""
         image = self._env.kernel.committed.get(request.group_id)
         if image is None or image.consumer is None:
-            result = DescribeConsumerGroupResult(ErrorCode.GROUP_ID_NOT_FOUND)
+            why = "not found" if image is None else "is not a consumer group"
+            text = f"Group {request.group_id} {why}."
+            result = DescribeConsumerGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
         else:
             assignor = image.consumer.assignor(self._env.config.consumer_assignors[0])
             result = DescribeConsumerGroupResult(ErrorCode.NONE, image.consumer, assignor)

@@ -5,7 +5,7 @@
 
 1. What it has and shall not have is taken away first. The member keeps its epoch until it no longer
    names these partitions as its own.
-2. Then it gets the new epoch, and of the target what nobody else has.
+2. Then it gets the new epoch, and of the target what no other member has.
 3. The rest comes as soon as others give it back: with each heartbeat it is looked for anew.
 
 Partitions of topics that a member has unsubscribed from are taken away at once, also in the same
@@ -74,7 +74,7 @@ def _next(
     if surplus and _holds(held, surplus):
         return _at(current, epoch, MemberState.UNREVOKED, kept, surplus)
     missing = sorted(goal.target - kept.keys())
-    # What it has just given back is free, and so is what nobody has.
+    # What it has just given back is free, and so is what no member has.
     free = [each for each in missing if each not in goal.owners or each in current.revoking]
     assigned = kept | dict.fromkeys(free, goal.epoch)
     state = MemberState.STABLE if len(free) == len(missing) else MemberState.UNRELEASED

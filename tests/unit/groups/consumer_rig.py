@@ -78,21 +78,21 @@ class Consumers(Rig):
 
 
 class Client:
-    """A member that does what it is told."""
+    """A member that gives back at once."""
 
     def __init__(self, rig: Consumers, member_id: str, *topics: str, **values: Any) -> None:
         self.rig, self.member_id, self.topics, self.values = rig, member_id, topics, values
         self.epoch = 0
         self.held: set[IdPartition] = set()
-        # What it has not told the coordinator yet.
-        self.told: set[IdPartition] | None = None
+        # What it has reported to the coordinator.
+        self.reported: set[IdPartition] | None = None
 
     def beat(self) -> ErrorCode:
         """One heartbeat; gives back at once what it is to give back."""
         if self.epoch == 0:
             answer = self.rig.join(self.member_id, *self.topics, **self.values)
         else:
-            held = None if self.told == self.held else tuple(sorted(self.held))
+            held = None if self.reported == self.held else tuple(sorted(self.held))
             answer = self.rig.beat(
                 member_id=self.member_id,
                 member_epoch=self.epoch,
@@ -100,10 +100,10 @@ class Client:
                 instance_id=self.values.get("instance_id"),
             )
         if answer.error_code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
-            self.epoch, self.held, self.told = 0, set(), None
+            self.epoch, self.held, self.reported = 0, set(), None
         if answer.error_code is not ErrorCode.NONE:
             return answer.error_code
-        self.epoch, self.told = answer.member_epoch, set(self.held)
+        self.epoch, self.reported = answer.member_epoch, set(self.held)
         if answer.assigned is not None:
             self.held = set(answer.assigned)
         return ErrorCode.NONE
@@ -112,7 +112,7 @@ class Client:
         answer = self.rig.beat(
             member_id=self.member_id, member_epoch=epoch, instance_id=self.values.get("instance_id")
         )
-        self.epoch, self.held, self.told = 0, set(), None
+        self.epoch, self.held, self.reported = 0, set(), None
         return answer.error_code
 
 

@@ -66,7 +66,7 @@ def test_heartbeats_that_change_nothing_write_nothing():
     assert rig.partition.end_offset == end
 
 
-def test_an_assignment_is_told_when_it_changes_or_when_it_is_asked_for():
+def test_an_assignment_is_sent_when_it_changes_or_when_it_is_asked_for():
     rig = Consumers()
     rig.join("a")
     assert rig.beat(member_id="a", member_epoch=1).assigned is None
@@ -118,7 +118,7 @@ def test_nothing_is_answered_before_it_is_committed():
     a.beat()
     joins = ConsumerGroupHeartbeat("g", "b", 0, "c", "/h", None, None, REVOKE_MS, ("t",), held=())
     waits = rig.send(joins)
-    # The first hears nothing of it before the log has it.
+    # The first receives nothing of it before the log has it.
     also = rig.send(ConsumerGroupHeartbeat("g", "a", 1, "c", "/h"))
     assert not {waits, also} & rig.answers.keys()
     rig.commit()
@@ -364,11 +364,11 @@ def test_no_partition_is_ever_with_two_members(seed):
             rig.advance(prng.below(SESSION_MS // 2))
         elif clients:
             one = prng.choice(clients)
-            held, told = set(one.held), one.told
+            held, reported = set(one.held), one.reported
             one.beat()
             if prng.chance(1, 8) and one.epoch:
                 # The answer was lost.
-                one.held, one.told = held & one.held, told
+                one.held, one.reported = held & one.held, reported
         live = [each for each in clients if each.epoch]
         current = rig.coordinator.committed.get("g")
         known = {} if current is None or current.consumer is None else current.consumer.currents

@@ -23,7 +23,7 @@ def test_a_whole_name_must_match(pattern, found):
 
 
 @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "a(?=b)", "x{1001}"])
-def test_what_is_no_expression(pattern):
+def test_what_is_not_an_expression(pattern):
     with pytest.raises(ProtocolError, match="not a valid regular expression") as caught:
         matching(pattern, NAMES)
     assert caught.value.code is ErrorCode.INVALID_REGULAR_EXPRESSION

@@ -13,7 +13,7 @@ from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.features import GROUP_VERSION
+from tidelog.broker.features import has_consumer_groups
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -31,8 +31,6 @@ from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import bytes_of, millis, to_millis
 
 FIRST_VERSION_WITH_OWN_MEMBER_ID: Final = 1
-HAS_CONSUMER_GROUPS: Final = 1
-"""The level of `group.version` from which on there are consumer groups."""
 
 
 class Node(HasGroups, HasImage, Protocol):
@@ -76,10 +74,10 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
             )
         )
 
-    if node.image.features.get(GROUP_VERSION, 0) < HAS_CONSUMER_GROUPS:
-        answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
-    else:
+    if has_consumer_groups(node.image.features):
         node.groups.ask(asked, GroupCall(answer), now)
+    else:
+        answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def _held(topics: tuple[Entity, ...] | None) -> tuple[IdPartition, ...] | None:

@@ -11,10 +11,10 @@ from typing import Final, Protocol
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
-from tidelog.broker.api.k68_consumer_group_heartbeat import HAS_CONSUMER_GROUPS, rows_of
+from tidelog.broker.api.k68_consumer_group_heartbeat import rows_of
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.features import GROUP_VERSION
+from tidelog.broker.features import has_consumer_groups
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -45,7 +45,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         len(request.group_ids),
         lambda rows: context.answer(reply(context.response_type, groups=rows)),
     )
-    is_on = node.image.features.get(GROUP_VERSION, 0) >= HAS_CONSUMER_GROUPS
+    is_on = has_consumer_groups(node.image.features)
     operations = authorized_operations(
         ResourceType.GROUP, asked=request.include_authorized_operations
     )
@@ -74,8 +74,8 @@ def _answer(
             "members": [],
             "authorized_operations": operations if code is ErrorCode.NONE else NOT_ASKED,
         }
-        if code is ErrorCode.GROUP_ID_NOT_FOUND:
-            row["error_message"] = f"Group {group_id} is not a consumer group."
+        if isinstance(response, DescribeConsumerGroupResult):
+            row["error_message"] = response.error_message
         if isinstance(response, DescribeConsumerGroupResult) and response.group is not None:
             group = response.group
             row |= {

@@ -74,6 +74,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "replication/messages.py": "tests/unit/replication/test_delete_path.py",
     "replication/remote_replica.py": "tests/unit/replication/test_fetch_path.py",
     "runtime/os_disk.py": "tests/unit/runtime/test_disks.py",
+    "sim/ablations/groups.py": "tests/sim/test_ablations.py",
     "sim/ablations/controller.py": "tests/sim/test_ablations.py",
     "sim/ablations/log.py": "tests/sim/test_ablations.py",
     "sim/ablations/quorum.py": "tests/sim/test_ablations.py",

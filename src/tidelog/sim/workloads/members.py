@@ -84,6 +84,8 @@ class Member:
         self.held: set[IdPartition] = set()
         # What it has received; it gives the rest back with its next heartbeat, or later.
         self.assigned: set[IdPartition] = set()
+        # Whether an answer was lost: the next heartbeat says everything, to receive everything.
+        self._missed = False
         self._stopped = False
 
     @property
@@ -143,7 +145,7 @@ class Member:
             self.held = set(self.assigned)
         by_name = self._processes % 2 == 0
         values: dict[str, object] = {}
-        if joins:
+        if joins or self._missed:
             values["rebalance_timeout"] = millis(REBALANCE_MS)
             values |= (
                 {"subscribed_topic_names": TOPICS} if by_name else {"subscribed_topic_regex": REGEX}
@@ -164,6 +166,7 @@ class Member:
             self._next_process()
 
         def answered(response: Entity | None) -> None:
+            self._missed = response is None
             if response is None:
                 self._session = None
             elif member_id == self.member_id:
@@ -174,7 +177,8 @@ class Member:
     def _take(self, response: Entity, *, joins: bool) -> None:
         code = error_of(response.error_code)
         if code in ELSEWHERE:
-            self._session = None
+            # What it asked for may yet come into force.
+            self._session, self._missed = None, True
         elif code in GONE:
             self._epoch, self.held, self.assigned = 0, set(), set()
         elif code is not ErrorCode.NONE:

@@ -63,6 +63,16 @@ MAX_GROUP_RECORDS_PER_BATCH: Final = 1 << 20
 """Records of one batch of a group coordinator. One commit is one batch; what is too large for the
 partition in bytes is refused before."""
 
+MAX_BALANCING_ROUNDS: Final = 16
+"""How often the uniform assignor looks at all topics for partitions to move; with equal
+subscriptions one round is enough."""
+
+MAX_REGEX_BYTES: Final = 1 << 20
+"""Memory of a compiled regular expression of a subscription."""
+
+REGEX_REFRESH_MS: Final = 10_000
+"""The least time between two looks of a group at which topics its regular expressions match."""
+
 OFFSETS_EXPIRED_PER_TURN: Final = 1000
 """Committed offsets of one coordinator that are looked at for expiry before its node looks at its
 connections again; a group is looked at as a whole."""

@@ -178,27 +178,36 @@ def test_the_clients_compatibility_test_passes(tools: JavaTools, cluster: LocalC
     )
 
 
-def test_a_group_reads_and_is_described_reset_and_deleted(cluster: LocalCluster, tools: JavaTools):
-    create(cluster, "java-group", partitions=3)
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_reads_and_is_described_reset_and_deleted(
+    cluster: LocalCluster, tools: JavaTools, protocol: str
+):
+    topic, name = f"java-group-{protocol}", f"java-readers-{protocol}"
+    create(cluster, topic, partitions=3)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
     values = [f"v{index}" for index in range(30)]
     for index, value in enumerate(values):
-        producer.produce("java-group", value, partition=index % 3)
+        producer.produce(topic, value, partition=index % 3)
     assert producer.flush(60) == 0
-    group = ("--group", "java-readers")
+    group = ("--group", name)
     read = tools.run(
-        *(CONSOLE_CONSUMER, "--topic", "java-group", *group, "--from-beginning"),
+        *(CONSOLE_CONSUMER, "--topic", topic, *group, "--from-beginning"),
+        *("--command-property", f"group.protocol={protocol}"),
         *("--max-messages", "30", "--timeout-ms", "60000"),
     )
     assert sorted(read.split()) == sorted(values)
-    assert "java-readers" in tools.run(GROUPS, "--list")
+    assert f"{name} " in tools.run(GROUPS, "--list", "--type") + " "
+    (state,) = [
+        each
+        for each in tools.run(GROUPS, "--describe", *group, "--state").splitlines()
+        if name in each
+    ]
+    assert " Empty " in f"{state} "
     lags = [line.split()[5] for line in tools.run(GROUPS, "--describe", *group).splitlines()[2:]]
     assert lags == ["0", "0", "0"]
-    tools.run(
-        *(GROUPS, "--reset-offsets", "--to-earliest", "--topic", "java-group", *group), "--execute"
-    )
+    tools.run(*(GROUPS, "--reset-offsets", "--to-earliest", "--topic", topic, *group), "--execute")
     lags = [line.split()[5] for line in tools.run(GROUPS, "--describe", *group).splitlines()[2:]]
     assert sum(map(int, lags)) == 30
-    tools.run(GROUPS, "--delete-offsets", *group, "--topic", "java-group:0")
+    tools.run(GROUPS, "--delete-offsets", *group, "--topic", f"{topic}:0")
     tools.run(GROUPS, "--delete", *group)
-    assert "java-readers" not in tools.run(GROUPS, "--list")
+    assert name not in tools.run(GROUPS, "--list")

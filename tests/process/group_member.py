@@ -2,8 +2,9 @@
 
     python -m tests.process.group_member CLIENT BOOTSTRAP GROUP TOPIC
 
-Each line of its output is a list: the values that it has read before a commit that succeeded. It
-ends, and leaves the group, when its input is closed.
+A line of its output is a list: the values that it has read before a commit that succeeded; or an
+object: the partitions that it has got or is about to give back, with the time. It ends, and leaves
+the group, when its input is closed.
 """
 
 import asyncio
@@ -11,7 +12,10 @@ import contextlib
 import json
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 SESSION_TIMEOUT_MS = 3000
 HEARTBEAT_MS = 300
@@ -21,7 +25,26 @@ def report(values: list[bytes]) -> None:
     print(json.dumps([value.decode() for value in values]), flush=True)
 
 
-def run_confluent_kafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], bool]) -> None:
+def report_owned(word: str, partitions: list[Any]) -> None:
+    """`got` or `gave`: after the one and before the other no other member may have them."""
+    numbers = [each.partition for each in partitions]
+    print(json.dumps({"at": time.monotonic(), word: numbers}), flush=True)
+
+
+CLASSIC = {
+    "session.timeout.ms": SESSION_TIMEOUT_MS,
+    "heartbeat.interval.ms": HEARTBEAT_MS,
+    "partition.assignment.strategy": "cooperative-sticky",
+}
+
+
+def run_confluent_kafka(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    go_on: Callable[[], bool],
+    protocol: Mapping[str, object] = CLASSIC,
+) -> None:
     from confluent_kafka import Consumer, KafkaException
 
     consumer = Consumer(
@@ -30,13 +53,17 @@ def run_confluent_kafka(bootstrap: str, group: str, topic: str, go_on: Callable[
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": HEARTBEAT_MS,
-            "partition.assignment.strategy": "cooperative-sticky",
             "log_level": 2,
+            **protocol,
         }
     )
-    consumer.subscribe([topic])
+    gave = partial(report_owned, "gave")
+    consumer.subscribe(
+        [topic],
+        on_assign=lambda _, partitions: report_owned("got", partitions),
+        on_revoke=lambda _, partitions: gave(partitions),
+        on_lost=lambda _, partitions: gave(partitions),
+    )
     while go_on():
         values = [each.value() for each in consumer.consume(100, 0.1) if each.error() is None]
         if values:
@@ -99,6 +126,7 @@ def run_aiokafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], boo
 
 RUN = {
     "confluent-kafka": run_confluent_kafka,
+    "consumer protocol": partial(run_confluent_kafka, protocol={"group.protocol": "consumer"}),
     "kafka-python": run_kafka_python,
     "aiokafka": run_aiokafka,
 }

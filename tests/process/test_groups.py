@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -20,7 +22,7 @@ from tidelog.testing import LocalCluster
 
 pytestmark = pytest.mark.process
 
-TOPIC, GROUP, PARTITIONS = "jobs", "workers", 6
+TOPIC, GROUP, PARTITIONS = "jobs", "workers", 12
 PATIENCE_S = 60
 
 
@@ -33,6 +35,10 @@ class Members:
         self._lock = threading.Lock()
         # How often each value was read.
         self._read: dict[str, int] = {}
+        # Of each process the partitions that it has, with the time since when.
+        self._owned: dict[subprocess.Popen[str], dict[int, float]] = {}
+        # Partition, from, to.
+        self._times: list[tuple[int, float, float]] = []
 
     def add(self) -> None:
         process = subprocess.Popen(
@@ -45,12 +51,30 @@ class Members:
         assert process.stdout is not None
         for line in process.stdout:
             with self._lock:
-                for value in json.loads(line):
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    self._own(process, **found)
+                    continue
+                for value in found:
                     self._read[value] = self._read.get(value, 0) + 1
+
+    def _own(
+        self,
+        process: "subprocess.Popen[str]",
+        at: float,
+        got: Sequence[int] = (),
+        gave: Sequence[int] = (),
+    ) -> None:
+        owned = self._owned.setdefault(process, {})
+        owned.update(dict.fromkeys(got, at))
+        self._times += [(number, owned.pop(number), at) for number in gave if number in owned]
 
     def kill(self) -> None:
         """SIGKILL for the oldest."""
         process = self._processes.pop(0)
+        with self._lock:
+            owned = self._owned.pop(process, {})
+            self._times += [(each, since, time.monotonic()) for each, since in owned.items()]
         process.kill()
         process.wait()
 
@@ -64,6 +88,21 @@ class Members:
     def missing(self, values: set[str]) -> set[str]:
         with self._lock:
             return values - self._read.keys()
+
+    def shared(self) -> list[tuple[tuple[int, float, float], tuple[int, float, float]]]:
+        """Pairs of times in which two members had a partition."""
+        with self._lock:
+            times = self._times + [
+                (each, since, float("inf"))
+                for owned in self._owned.values()
+                for each, since in owned.items()
+            ]
+        times.sort()
+        return [
+            (one, other)
+            for one, other in pairwise(times)
+            if one[0] == other[0] and one[2] > other[1]
+        ]
 
     def end(self) -> None:
         for process in self._processes:
@@ -138,4 +177,5 @@ def test_a_group_reads_everything_through_deaths_of_all_kinds(tmp_path, client):
         finally:
             members.end()
         assert not observer.went_back
+        assert not members.shared()
         assert sum(observer.latest.values()) > 0

@@ -7,6 +7,7 @@ import pytest
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.groups.consumer_records import IdPartition
 from tidelog.model import TopicId
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
@@ -20,8 +21,13 @@ from tidelog.sim.runs.data_loss import DataLossRun
 from tidelog.sim.scenarios.swarm import Swarm, draw_plain
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions, records_of
+from tidelog.sim.workloads.members import Member, Owners
 from tidelog.sim.workloads.producer import Acks, Lane, Producer, _Batch
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
 from tidelog.wire.fetch import FetchedPartition
+from tidelog.wire.values import millis
 
 K = Key("t.010203", 0)
 
@@ -47,6 +53,34 @@ def answer(
 def batch(base_offset: int, *values: bytes) -> bytes:
     records = [Record(1, None, value) for value in values]
     return build_batch(records, base_offset=base_offset, leader_epoch=0)
+
+
+# Members of groups ----------------------------------------------------------------------------
+
+
+def test_two_members_of_one_epoch_have_a_partition():
+    """The next owner gets it in a later epoch; the former owner need not know."""
+    owners, partition = Owners(), IdPartition(TopicId(b"t" * 16), 0)
+    owners.give("a", 1, {partition})
+    owners.give("a", 1, {partition})
+    owners.give("b", 2, {partition})
+    with rejects("SingleOwner"):
+        owners.give("c", 2, {partition})
+
+
+@pytest.mark.parametrize(
+    ("code", "epoch", "name"),
+    [(ErrorCode.NONE, 4, "GroupEpochsRise"), (ErrorCode.UNSUPPORTED_VERSION, 5, "ErrorCodeTruth")],
+)
+def test_what_a_member_complains_of(code, epoch, name):
+    member = Member(a_view(), Prng(1), Owners())
+    answered = codec.response_class(ApiKey.CONSUMER_GROUP_HEARTBEAT, 1)
+    values = {"throttle_time": millis(0), "heartbeat_interval": millis(1)}
+    first = make(answered, error_code=ErrorCode.NONE, member_epoch=5, **values)
+    member._take(first, joins=True)
+    assert member.is_member
+    with rejects(name):
+        member._take(make(answered, error_code=code, member_epoch=epoch, **values), joins=False)
 
 
 # Consumers ------------------------------------------------------------------------------------

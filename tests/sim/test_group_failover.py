@@ -14,7 +14,7 @@ from tidelog.rsm.placement import partition_of
 from tidelog.sim.engine.client import Disconnected, SimClient
 from tidelog.sim.engine.world import World
 from tidelog.wire.api import ApiKey
-from tidelog.wire.values import error_of, millis
+from tidelog.wire.values import error_of, millis, uuid_of
 
 SETTINGS = {
     "offsets.topic.num.partitions": "3",
@@ -136,6 +136,62 @@ class Groups:
         return error_of(response.error_code)
 
 
+CONSUMERS = {
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+
+
+class Consumers:
+    """Members of a consumer group (KIP-848), which give back at once."""
+
+    def __init__(self, groups: Groups) -> None:
+        self.groups = groups
+        # Of each member its epoch and its partitions of `t`.
+        self.members = {}
+
+    def beat(self, member_id, *, leaves=False):
+        epoch, held = self.members.get(member_id, (0, ()))
+        joins = {"rebalance_timeout": millis(2_000), "subscribed_topic_names": ("t",)}
+        rows = [{"topic_id": self.topic_id, "partitions": held}] if held else []
+        response = self.groups.call(
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+            1,
+            group_id="g",
+            member_id=member_id,
+            member_epoch=-1 if leaves else epoch,
+            topic_partitions=rows,
+            **({} if epoch else joins),
+        )
+        code = error_of(response.error_code)
+        if code is ErrorCode.NONE and not leaves:
+            found = response.assignment
+            if found is not None:
+                held = tuple(
+                    number for each in found.topic_partitions for number in each.partitions
+                )
+            self.members[member_id] = response.member_epoch, held
+        else:
+            self.members.pop(member_id, None)
+        return code
+
+    def settle(self, *members):
+        for _ in range(4):
+            for each in members:
+                assert self.beat(each) is ErrorCode.NONE
+
+    @property
+    def topic_id(self):
+        image = next(iter(self.groups.world.nodes)).broker.image
+        return uuid_of(image.topics_by_name["t"].topic_id)
+
+    @property
+    def owned(self):
+        return sorted(number for _, held in self.members.values() for number in held)
+
+
 def _codes(response):
     """The errors of a response that a client retries by looking for the coordinator."""
     codes = {error_of(response.error_code)} if hasattr(response, "error_code") else set()
@@ -175,6 +231,25 @@ def test_a_member_goes_on_after_the_death_of_its_coordinator(seed):
     # A member that never comes back is removed by the new coordinator.
     groups.world.run_for(6_000)
     assert groups.beat(joined) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_consumer_group_goes_on_after_the_death_of_its_coordinator(seed):
+    """Epochs and assignments are in the log: no member has to give anything back."""
+    consumers = Consumers(Groups(seed, **CONSUMERS))
+    consumers.settle("a", "b")
+    before = dict(consumers.members)
+    assert consumers.owned == [0, 1] and before["a"][0] == before["b"][0]
+    consumers.groups.world.kill(consumers.groups.coordinator)
+    consumers.settle("a", "b")
+    assert consumers.members == before
+    # A member that never comes back is removed by the new coordinator.
+    del consumers.members["a"]
+    consumers.groups.world.run_for(2_000)
+    consumers.settle("b")
+    consumers.groups.world.run_for(2_000)
+    consumers.settle("b")
+    assert consumers.owned == [0, 1]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -15,6 +15,7 @@ from tidelog.env.trace import Trace
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.messages import (
     CommitOffsets,
+    ConsumerGroupHeartbeat,
     DeleteGroup,
     DeleteOffsets,
     LeaveGroup,
@@ -23,10 +24,12 @@ from tidelog.groups.messages import (
     Request,
     Response,
 )
+from tidelog.groups.topics import Topics
+from tidelog.metadata.image import MetadataImage
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.replication.replicas import Replicas
 
-_WRITES: Final = (CommitOffsets, DeleteOffsets, DeleteGroup, LeaveGroup)
+_WRITES: Final = (CommitOffsets, ConsumerGroupHeartbeat, DeleteOffsets, DeleteGroup, LeaveGroup)
 """Requests that wait for replicas, and for nothing else."""
 
 
@@ -39,12 +42,20 @@ class GroupCall(Call[Response]):
 class GroupSeats(CoordinatorSeats[GroupCoordinator]):
     """The group coordinators of one node."""
 
-    __slots__ = ()
+    __slots__ = ("_topics",)
 
     def __init__(self, config: NodeConfig, replicas: Replicas, prng: Prng, trace: Trace) -> None:
+        # What all of them know of topics.
+        self._topics = topics = Topics()
+
         def make(topic_partition: TopicPartition, log: CoordinatorLog) -> GroupCoordinator:
             return GroupCoordinator(
-                subject=str(topic_partition), log=log, config=config.groups, prng=prng, trace=trace
+                subject=str(topic_partition),
+                log=log,
+                config=config.groups,
+                prng=prng,
+                trace=trace,
+                topics=topics,
             )
 
         super().__init__(
@@ -56,6 +67,11 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
             replicas=replicas,
             trace=trace,
         )
+
+    def on_image(self, image: MetadataImage) -> None:
+        """Consumer groups look at the topics, too."""
+        self._topics.update(image)
+        super().on_image(image)
 
     def ask(self, request: Request, call: GroupCall, now: Instant) -> None:
         """Hands a request to the coordinator of its group; the call is settled, now or later."""

@@ -48,8 +48,12 @@ def list_(
     """List all groups with their states."""
     with admin_client(bootstrap, data_dir) as admin:
         groups = admin.groups.list()
-    rows = [[each.group_id, each.state, each.protocol_type, each.coordinator] for each in groups]
-    print_rows(output, plain(groups), ("group", "state", "type", "coordinator"), rows)
+    rows = [
+        [each.group_id, each.state, each.group_type, each.protocol_type, each.coordinator]
+        for each in groups
+    ]
+    columns = ("group", "state", "type", "protocol", "coordinator")
+    print_rows(output, plain(groups), columns, rows)
 
 
 @command(groups_app, "describe", "groups describe billing")
@@ -67,7 +71,8 @@ def describe(
         progress = [{**plain(each), "lag": each.lag} for each in group.progress]
         print_json({**plain(group), "progress": progress, "lag": lag})
     else:
-        title = f"{group.group_id}  {group.state}  members={len(group.members)}  lag={lag}"
+        title = f"{group.group_id}  {group.group_type}  {group.state}  "
+        title += f"members={len(group.members)}  lag={lag}"
         columns = ("topic", "partition", "committed", "log end", "lag", "member")
         rows: list[list[Any]] = [
             [

@@ -4,16 +4,23 @@ A group's coordinator is looked for with each question, because it may move at a
 that finds none, or one that is being loaded, is asked again until the deadline. Errors that stay
 are `AdminError`.
 
-Source: KIP-222, KIP-496; Kafka's protocol guide.
+Source: KIP-222, KIP-496, KIP-848; Kafka's protocol guide.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from tidelog.client.blocking import Brokers, now_ms, retrying
 from tidelog.client.core.calls import Call, request
-from tidelog.client.core.errors import RETRIABLE_COMMIT, Retry, TopicError, check, refusal
+from tidelog.client.core.errors import (
+    RETRIABLE_COMMIT,
+    AdminError,
+    Retry,
+    TopicError,
+    check,
+    refusal,
+)
 from tidelog.client.core.partitions import (
     Metadata,
     by_topic,
@@ -44,7 +51,10 @@ class GroupListing:
 
     group_id: str
     state: str
-    """`Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`."""
+    """`Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`, `Assigning`,
+    `Reconciling`."""
+    group_type: str
+    """`classic` or `consumer`; empty where a broker does not say."""
     protocol_type: str
     coordinator: int
     """The broker that answers for it."""
@@ -88,8 +98,11 @@ class GroupDescription:
 
     group_id: str
     state: str
+    group_type: str
+    """`classic` or `consumer`."""
     protocol_type: str
     protocol: str
+    """What the members agreed on, or the server's assignor."""
     members: tuple[GroupMember, ...]
     progress: tuple[GroupProgress, ...]
 
@@ -109,7 +122,11 @@ class Groups:
             answer = self._retrying(lambda at=address: self._brokers.node(at, call), what)
             found += [
                 GroupListing(
-                    each.group_id, field(each, "group_state", ""), each.protocol_type, node_id
+                    each.group_id,
+                    field(each, "group_state", ""),
+                    field(each, "group_type", "").lower(),
+                    each.protocol_type,
+                    node_id,
                 )
                 for each in answer.groups
             ]
@@ -118,6 +135,28 @@ class Groups:
     def describe(self, group_id: str) -> GroupDescription:
         """One group. Raises `AdminError` for one that does not exist."""
         what = f"describe group `{group_id}`"
+        try:
+            found = self._classic(group_id, what)
+        except AdminError as error:
+            types = {each.group_id: each.group_type for each in self.list()}
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND or types.get(group_id) != "consumer":
+                raise
+            found = self._consumers(group_id, what)
+        members = found.members
+        readers = {tp: each.member_id for each in members for tp in each.partitions}
+        committed = self.offsets(group_id)
+        partitions = sorted({*committed, *readers})
+        ends = self.ends(partitions)
+        progress = tuple(
+            GroupProgress(
+                *tp, committed.get(tp, NO_OFFSET), ends.get(tp, NO_OFFSET), readers.get(tp, "")
+            )
+            for tp in partitions
+        )
+        return replace(found, progress=progress)
+
+    def _classic(self, group_id: str, what: str) -> GroupDescription:
+        """A group of the classic protocol, without its progress."""
         call = request(
             ApiKey.DESCRIBE_GROUPS, groups=(group_id,), include_authorized_operations=False
         )
@@ -134,18 +173,40 @@ class Groups:
             )
             for each in group.members
         )
-        readers = {tp: each.member_id for each in members for tp in each.partitions}
-        committed = self.offsets(group_id)
-        partitions = sorted({*committed, *readers})
-        ends = self.ends(partitions)
-        progress = tuple(
-            GroupProgress(
-                *tp, committed.get(tp, NO_OFFSET), ends.get(tp, NO_OFFSET), readers.get(tp, "")
+        return GroupDescription(
+            group_id,
+            group.group_state,
+            "classic",
+            group.protocol_type,
+            group.protocol_data,
+            members,
+            (),
+        )
+
+    def _consumers(self, group_id: str, what: str) -> GroupDescription:
+        """A consumer group (KIP-848), without its progress."""
+        call = request(
+            ApiKey.CONSUMER_GROUP_DESCRIBE,
+            group_ids=(group_id,),
+            include_authorized_operations=False,
+        )
+        group = self._ask(group_id, call, what, lambda answer: answer.groups[0])
+        members = tuple(
+            GroupMember(
+                each.member_id,
+                each.instance_id,
+                each.client_id,
+                each.client_host,
+                tuple(
+                    TopicPartition(topic.topic_name, number)
+                    for topic in each.assignment.topic_partitions
+                    for number in topic.partitions
+                ),
             )
-            for tp in partitions
+            for each in group.members
         )
         return GroupDescription(
-            group_id, group.group_state, group.protocol_type, group.protocol_data, members, progress
+            group_id, group.group_state, "consumer", "consumer", group.assignor_name, members, ()
         )
 
     def offsets(self, group_id: str) -> dict[TopicPartition, int]:

@@ -30,10 +30,8 @@ delegation: token.expiry.check.interval.ms token.expiry.time.ms token.max.lifeti
 follower: fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas
 group: coordinator.append.linger.ms coordinator.background.threads
     coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads
-group.consumer: assignment.interval.ms assignor.offload.enable assignors heartbeat.interval.ms
-    max.assignment.interval.ms max.heartbeat.interval.ms max.session.timeout.ms max.size
-    migration.policy min.assignment.interval.ms min.heartbeat.interval.ms min.session.timeout.ms
-    regex.refresh.interval.ms session.timeout.ms
+group.consumer: assignment.interval.ms assignor.offload.enable max.assignment.interval.ms
+    migration.policy min.assignment.interval.ms regex.refresh.interval.ms
 group.share: assignment.interval.ms assignor.offload.enable assignors delivery.count.limit
     heartbeat.interval.ms initialize.retry.interval.ms partition.max.record.locks
     persister.class.name record.lock.duration.ms session.timeout.ms

@@ -199,6 +199,22 @@ group.max.session.timeout.ms INT >= 1 -> groups.max_session_timeout_ms
     The longest session timeout that a member of a group may ask for.
 group.max.size INT >= 1 -> groups.max_size
     Members that a group may have.
+group.consumer.session.timeout.ms INT >= 1 -> groups.consumer_session_timeout_ms
+    Silence after which a member of a consumer group is removed.
+group.consumer.min.session.timeout.ms INT >= 1 -> groups.consumer_min_session_timeout_ms
+    The shortest session timeout of consumer groups that may be set.
+group.consumer.max.session.timeout.ms INT >= 1 -> groups.consumer_max_session_timeout_ms
+    The longest session timeout of consumer groups that may be set.
+group.consumer.heartbeat.interval.ms INT >= 1 -> groups.consumer_heartbeat_interval_ms
+    The heartbeat interval that members of consumer groups receive.
+group.consumer.min.heartbeat.interval.ms INT >= 1 -> groups.consumer_min_heartbeat_interval_ms
+    The shortest heartbeat interval of consumer groups that may be set.
+group.consumer.max.heartbeat.interval.ms INT >= 1 -> groups.consumer_max_heartbeat_interval_ms
+    The longest heartbeat interval of consumer groups that may be set.
+group.consumer.max.size INT >= 1 -> groups.consumer_max_size
+    Members that a consumer group may have.
+group.consumer.assignors LIST of uniform range -> groups.consumer_assignor_names
+    Assignors for consumer groups; the first is used where members ask for none.
 """)
 
 # No coordinator obeys these yet.

@@ -21,6 +21,10 @@ TEST_PROFILE: Final = {
     "controller.quorum.election.backoff.max.ms": "200",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
 }

@@ -167,6 +167,21 @@ class GroupsConfig:
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
+    consumer_session_timeout_ms: int = 45_000
+    """Of members of consumer groups (KIP-848)."""
+    consumer_min_session_timeout_ms: int = 45_000
+    consumer_max_session_timeout_ms: int = 60_000
+    consumer_heartbeat_interval_ms: int = 5000
+    consumer_min_heartbeat_interval_ms: int = 5000
+    consumer_max_heartbeat_interval_ms: int = 15_000
+    consumer_max_size: int = 2**31 - 1
+    consumer_assignor_names: str = "uniform,range"
+    """Those that members may ask for; the first is the one of groups that ask for none."""
+
+    @property
+    def consumer_assignors(self) -> list[str]:
+        """The names one by one."""
+        return [each.strip() for each in self.consumer_assignor_names.split(",")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 An empty log gets the bootstrap records in one metadata transaction: the finalised feature levels
 and, because eligible leader replicas depend on it, the cluster-wide `min.insync.replicas`. Only
-features that this software serves are finalised: `transaction.version` and `group.version` stay
-at 0, so that clients use the older protocols that are there.
+features that this software serves are finalised: `transaction.version` stays at 0, so that clients
+use the older protocol that is there.
 
 A log that ends inside a metadata transaction was left by a controller that failed: the
 transaction is aborted, and if it was the bootstrap one, done again.
@@ -30,7 +30,11 @@ from tidelog.metadata.records import (
     MetadataRecord,
 )
 
-BOOTSTRAP_FEATURES: Final = {METADATA_VERSION: 30, ELIGIBLE_LEADER_REPLICAS_VERSION: 1}
+BOOTSTRAP_FEATURES: Final = {
+    METADATA_VERSION: 30,
+    ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
+    "group.version": 1,
+}
 """Level 30 is 4.3-IV0."""
 
 

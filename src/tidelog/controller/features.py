@@ -11,6 +11,7 @@ What may change:
   newer level would be lost.
 - `kraft.version` goes from 0 to 1, when the voters move from the configuration to the log
   (`kraft/membership.py`), and never down.
+- `group.version` from 0 to 1 and back: consumer groups (KIP-848) are served, or refused.
 - `eligible.leader.replicas.version` goes up from `metadata.version` 23 on, and the min ISR becomes
   one for all brokers; down while every partition has a replica in sync, and all ELRs are forgotten.
 
@@ -18,8 +19,8 @@ What may change:
 nothing else can refuse the request any more. Its leader writes it as soon as it is decided, so a
 change of leaders right then may lose the rest of the request and keep the version, or neither.
 
-Left out: features that this software knows only at level 0 (`transaction.version`,
-`group.version`): raising them is refused, because no node supports more.
+Left out: features that this software knows only at level 0 (`transaction.version`): raising them is
+refused, because no node supports more.
 
 Source: KIP-584, KIP-778, KIP-853, KIP-966; Kafka's feature control.
 """

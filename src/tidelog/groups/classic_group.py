@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tidelog.errors import ErrorCode
+from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import (
     NO_MEMBER,
     GroupProtocol,
-    GroupState,
     JoinedMember,
     JoinGroupResult,
     ReplyTo,

@@ -10,8 +10,9 @@ which is replaying the partition up to where its leadership began; it decides no
 that is committed, so that it never shows an offset that another leader could take back. When the
 leadership is lost, all that was not committed is gone, and all that wait get NOT_COORDINATOR.
 
-What members are doing at the moment is not in the log (`classic_group.py`). A new coordinator has
-the members of the last written generation; their sessions begin with its own activation.
+What members of classic groups are doing at the moment is not in the log (`classic_group.py`). A new
+coordinator has the members of the last written generation; their sessions begin with its own
+activation.
 
 | part | decides |
 | --- | --- |
@@ -20,12 +21,13 @@ the members of the last written generation; their sessions begin with its own ac
 | `rebalances` | when a generation begins and ends, who is removed |
 | `offsets` | OffsetCommit, OffsetFetch, OffsetDelete |
 | `expiry` | which offsets are forgotten |
-| `queries` | ListGroups, DescribeGroups, DeleteGroups |
+| `consumer_heartbeats` | ConsumerGroupHeartbeat: all about consumer groups (KIP-848) |
+| `queries` | ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups |
 
 Invariants: those of the kernel and the parts; a request gets exactly one answer; a group in memory
 is known to the log or has members.
 
-Left out: which broker is asked (`broker/`), KIP-848, transactions.
+Left out: which broker is asked (`broker/`), transactions.
 
 Source: KIP-62, KIP-848 (the cycle); Kafka's group coordinator.
 """
@@ -40,17 +42,20 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.groups import messages
 from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.consumer_heartbeats import ConsumerHeartbeats
 from tidelog.groups.env import AssignmentCommitted, Env, GroupsKernel
 from tidelog.groups.events import RebalanceReason
 from tidelog.groups.expiry import Expiry
+from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupImage, GroupsImage, GroupsMachine
 from tidelog.groups.joining import Joining
 from tidelog.groups.membership import Membership
-from tidelog.groups.messages import GroupState, Refused, Reply, ReplyTo, Request
+from tidelog.groups.messages import Refused, Reply, ReplyTo, Request
 from tidelog.groups.offsets import Offsets
 from tidelog.groups.queries import Queries
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import RawRecord
+from tidelog.groups.topics import Topics
 from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
 from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
 from tidelog.rsm.shared_map import SharedMap
@@ -69,6 +74,7 @@ class GroupCoordinator:
         config: GroupsConfig,
         prng: Prng,
         trace: Trace,
+        topics: Topics,
     ) -> None:
         kernel: GroupsKernel = Kernel(
             GroupsMachine(),
@@ -78,12 +84,15 @@ class GroupCoordinator:
             compacted=True,
         )
         self._kernel = kernel
-        self._env = env = Env(subject=subject, config=config, prng=prng, trace=trace, kernel=kernel)
+        self._env = env = Env(
+            subject=subject, config=config, prng=prng, trace=trace, kernel=kernel, topics=topics
+        )
         self._rebalances = Rebalances(env)
         self._joining = Joining(env, self._rebalances)
         self._membership = Membership(env, self._rebalances)
         self._offsets = Offsets(env)
         self._queries = Queries(env)
+        self._consumers = ConsumerHeartbeats(env)
         self._expiry = Expiry(env)
 
     # Views --------------------------------------------------------------------------------
@@ -127,6 +136,11 @@ class GroupCoordinator:
     def wall_offset_ms(self, value: int) -> None:
         self._env.wall_offset_ms = value
 
+    @property
+    def topics(self) -> Topics:
+        """What it knows of topics; its owner keeps it up to date."""
+        return self._env.topics
+
     # The log ------------------------------------------------------------------------------
 
     def load(self, batch: Committed[RawRecord]) -> None:
@@ -138,6 +152,7 @@ class GroupCoordinator:
         log knows have one session timeout to come back."""
         self._kernel.become_active(epoch)
         self._expiry.start(now)
+        self._consumers.start(now)
         env = self._env
         for group_id, image in env.kernel.committed.groups.items():
             if image.value is None or not image.value.members:
@@ -161,6 +176,7 @@ class GroupCoordinator:
             for member in group.members.values():
                 self._rebalances.answer_waiting(member, ErrorCode.NOT_COORDINATOR)
         env.groups.clear()
+        self._consumers.stop()
         for reply_to, response in self._kernel.take_replies():
             if not isinstance(reply_to, AssignmentCommitted):
                 assert not isinstance(response, AssignmentCommitted), f"{response}"
@@ -192,12 +208,21 @@ class GroupCoordinator:
                 self._rebalances.on_deadline(group, now)
             elif member_id in group.members or member_id in group.pending:
                 self._rebalances.on_silent(group, member_id, now)
+        self._consumers.wake(now)
         self._expiry.wake(now)
         self._collect(now)
 
     def deadline(self) -> Instant | None:
         """When a session or a wait may be over, or offsets may have expired."""
-        return earliest(self._env.timers.next(), self._expiry.due_at) if self.active else None
+        if not self.active:
+            return None
+        consumers = self._consumers
+        return earliest(
+            self._env.timers.next(),
+            self._expiry.due_at,
+            consumers.sessions.next(),
+            consumers.revocations.next(),
+        )
 
     def take_replies(self) -> list[Reply]:
         """All answers that became due."""
@@ -220,6 +245,7 @@ class GroupCoordinator:
         """Asserts the invariants; `env/` of the parts included."""
         self._kernel.check()
         self._env.timers.check()
+        self._consumers.check()
         for group_id, group in self._env.groups.items():
             assert group_id == group.group_id and not group.is_idle, f"{group_id} is kept"
             group.check()
@@ -247,6 +273,7 @@ _DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant],
     messages.SyncGroup: lambda own, *asked: own._membership.sync(*asked),
     messages.Heartbeat: lambda own, *asked: own._membership.heartbeat(*asked),
     messages.LeaveGroup: lambda own, *asked: own._membership.leave(*asked),
+    messages.ConsumerGroupHeartbeat: lambda own, *asked: own._consumers.heartbeat(*asked),
     messages.CommitOffsets: lambda own, *asked: own._offsets.commit(*asked),
     messages.FetchOffsets: lambda own, request, reply_to, _: own._offsets.fetch(request, reply_to),
     messages.DeleteOffsets: lambda own, request, reply_to, _: own._offsets.delete(
@@ -254,6 +281,9 @@ _DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant],
     ),
     messages.DescribeGroup: lambda own, request, reply_to, _: own._queries.describe(
         request, reply_to
+    ),
+    messages.DescribeConsumerGroup: lambda own, request, reply_to, _: (
+        own._queries.describe_consumers(request, reply_to)
     ),
     messages.DeleteGroup: lambda own, request, reply_to, _: own._queries.delete(request, reply_to),
 }

@@ -15,9 +15,11 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.groups.classic_group import ClassicGroup, Member
+from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.image import GroupsImage
 from tidelog.groups.messages import Refused, Reply, ReplyTo, Response
 from tidelog.groups.records import GroupsRecord, RawRecord
+from tidelog.groups.topics import Topics
 from tidelog.rsm.kernel import Decision, Kernel
 from tidelog.rsm.timers import Timers
 
@@ -43,6 +45,7 @@ class Env:
     prng: Prng
     trace: Trace
     kernel: GroupsKernel
+    topics: Topics
     # Groups with members, or with member ids that were given out; empty unless active.
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     # By group, and the member whose deadline it is; without one the group's own.
@@ -96,12 +99,26 @@ class Env:
     # Groups -------------------------------------------------------------------------------
 
     def find(self, group_id: str) -> ClassicGroup | None:
-        """A group, if it exists."""
+        """A group, if it exists and is a classic one."""
         group = self.groups.get(group_id)
         if group is None:
             image = self.kernel.latest.get(group_id)
-            group = None if image is None else ClassicGroup.of(group_id, image.value)
+            if image is not None and image.consumer is None:
+                group = ClassicGroup.of(group_id, image.value)
         return group
+
+    def consumers(self, group_id: str) -> ConsumerGroup | None:
+        """A group, if it exists and is a consumer group."""
+        image = self.kernel.latest.get(group_id)
+        return None if image is None else image.consumer
+
+    def forget(self, group: ClassicGroup) -> None:
+        """A classic group without members is none any longer; member ids that were given out are
+        withdrawn."""
+        assert not group.members, f"{group.group_id} has members"
+        for member_id in ("", *group.pending):
+            self.timers.clear((group.group_id, member_id))
+        self.groups.pop(group.group_id, None)
 
     def keep(self, group: ClassicGroup) -> None:
         """Remembers a group as long as the log does not know everything of it."""

@@ -29,6 +29,7 @@ class RemovalReason(StrEnum):
     SILENT = "silent"
     NOT_JOINED = "did not join in time"
     NOT_SYNCED = "did not ask for its assignment"
+    NOT_REVOKED = "did not give partitions back in time"
 
 
 @event(about=("group_id",))
@@ -75,3 +76,14 @@ class MemberRemoved(GroupEvent):
 
     reason: RemovalReason
     member_id: str
+
+
+@event("assign", "assigned")
+class TargetAssigned(GroupEvent):
+    """A consumer group has a new target assignment."""
+
+    epoch: int
+    assignor: str
+    members: int
+    changed: int
+    """Members whose target is another one than before."""

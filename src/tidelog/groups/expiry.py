@@ -4,6 +4,7 @@
 | --- | --- |
 | has no members | it became empty, and the commit |
 | never had any | the commit |
+| is a consumer group (KIP-848) | the commit, where no member is subscribed to the topic |
 | is stable, of consumers | the commit, where no member is subscribed to the topic |
 | otherwise | never |
 
@@ -22,8 +23,8 @@ from collections import deque
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.env import Env
+from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupImage
-from tidelog.groups.messages import GroupState
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupsRecord, OffsetRecord
 from tidelog.groups.subscriptions import subscribed_topics
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
@@ -72,11 +73,11 @@ class Expiry:
 
     def _expired(self, group_id: str, image: GroupImage, wall_ms: int) -> list[GroupsRecord]:
         """Tombstones of what has expired of a group, and of the group when nothing is left."""
-        group = self._env.find(group_id)
-        assert group is not None, f"{group_id} is in the log"
-        is_empty = group.state is GroupState.EMPTY
-        subscribed = subscribed_topics(group)
-        if subscribed is None or not (is_empty or group.state is GroupState.STABLE):
+        group, consumers = self._env.find(group_id), self._env.consumers(group_id)
+        subscribed = subscribed_topics(group, consumers)
+        state = GroupState.STABLE if group is None else group.state
+        is_empty = state is GroupState.EMPTY
+        if subscribed is None or not (is_empty or state is GroupState.STABLE):
             return []
         value = image.value
         emptied_ms = value.state_timestamp_ms if is_empty and value is not None else NO_TIMESTAMP
@@ -92,7 +93,10 @@ class Expiry:
             for each, offset in image.offsets.items()
             if each.topic not in subscribed and has_expired(offset)
         ]
-        is_used = group.members or group.pending
-        if len(records) == len(image.offsets) and value is not None and not is_used:
+        if len(records) < len(image.offsets):
+            return records
+        if consumers is not None and not consumers.subscriptions:
+            records += consumers.tombstones(group_id)
+        if value is not None and group is not None and group.is_idle:
             records.append(GroupRecord(group_id, None))
         return records

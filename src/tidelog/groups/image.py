@@ -1,8 +1,8 @@
-"""What a coordinator's log says: of each group the committed offsets and the last group record.
+"""What a coordinator's log says: of each group the committed offsets and its last records.
 
 This is the state that the kernel replays (`rsm/kernel.py`): everything that a new coordinator
 takes over. It is immutable; a group that did not change is shared between two images. What the
-members of a group are doing at the moment is not part of it (`classic_group.py`).
+members of a classic group are doing at the moment is not part of it (`classic_group.py`).
 
 A group exists here while it has an offset or a record.
 """
@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.groups.consumer_group import ConsumerGroup, replayed
+from tidelog.groups.consumer_records import ConsumerRecord
 from tidelog.groups.records import (
     CommittedOffset,
     GroupRecord,
@@ -31,7 +33,9 @@ class GroupImage:
 
     offsets: Mapping[TopicPartition, CommittedOffset] = field(default_factory=dict)
     value: GroupValue | None = None
-    """`None` for a group that only commits, without members."""
+    """A classic group; `None` for a group that only commits, without members."""
+    consumer: ConsumerGroup | None = None
+    """A consumer group (KIP-848)."""
 
 
 _NO_GROUP: Final = GroupImage()
@@ -65,6 +69,7 @@ class GroupsMachine:
         """The image after a batch."""
         offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         values: dict[str, GroupValue | None] = {}
+        consumers: dict[str, list[ConsumerRecord]] = {}
         for record in records:
             if isinstance(record, OffsetRecord):
                 group_id, topic_partition, value = record
@@ -78,11 +83,18 @@ class GroupsMachine:
                     committed[topic_partition] = value
             elif isinstance(record, GroupRecord):
                 values[record.group_id] = record.value
+            elif isinstance(record, ConsumerRecord):
+                consumers.setdefault(record.group_id, []).append(record)
         changes: dict[str, GroupImage | None] = {}
-        for group_id in dict.fromkeys((*offsets, *values)):
+        for group_id in dict.fromkeys((*offsets, *values, *consumers)):
             before = state.get(group_id) or _NO_GROUP
             after = GroupImage(
-                offsets.get(group_id, before.offsets), values.get(group_id, before.value)
+                offsets.get(group_id, before.offsets),
+                values.get(group_id, before.value),
+                replayed(before.consumer, consumers[group_id])
+                if group_id in consumers
+                else before.consumer,
             )
-            changes[group_id] = after if after.offsets or after.value is not None else None
+            is_left = after.offsets or after.value is not None or after.consumer is not None
+            changes[group_id] = after if is_left else None
         return GroupsImage(state.groups.changed(changes)) if changes else state

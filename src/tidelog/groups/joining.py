@@ -2,6 +2,7 @@
 
 | who joins | what follows |
 | --- | --- |
+| a client, to a consumer group | refused; one without members becomes a classic one |
 | a client without member id | gets one, and comes back with it (KIP-394); a static one at once |
 | a new member | rebalance |
 | a static member's next process | its place and assignment in a stable group, else rebalance |
@@ -17,14 +18,8 @@ from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import Env
 from tidelog.groups.events import RebalanceReason
-from tidelog.groups.messages import (
-    NO_MEMBER,
-    GroupState,
-    JoinGroup,
-    JoinGroupResult,
-    Refused,
-    ReplyTo,
-)
+from tidelog.groups.group_state import GroupState
+from tidelog.groups.messages import NO_MEMBER, JoinGroup, JoinGroupResult, Refused, ReplyTo
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
 from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
@@ -43,6 +38,8 @@ class Joining:
         """Answers, or leaves the request waiting for the next generation."""
         group = self._env.find(request.group_id)
         code = self._fault_of(request, group)
+        if code is ErrorCode.NONE:
+            code = self._convert(request.group_id)
         if code is not ErrorCode.NONE:
             self._refuse(request, reply_to, code)
             return
@@ -75,6 +72,15 @@ class Joining:
         if member_id == NO_MEMBER or member_id in group.pending:
             return ErrorCode.NONE
         return group.fault_of(member_id, request.group_instance_id)
+
+    def _convert(self, group_id: str) -> ErrorCode:
+        """A consumer group without members gives way to a classic one."""
+        group = self._env.consumers(group_id)
+        if group is None:
+            return ErrorCode.NONE
+        if group.subscriptions:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return self._env.append(group.tombstones(group_id))
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self._env.config.max_size

@@ -18,9 +18,9 @@ from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import AssignmentCommitted, Env
 from tidelog.groups.events import RebalanceReason, RemovalReason
+from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import (
     NO_MEMBER,
-    GroupState,
     Heartbeat,
     HeartbeatResult,
     LeaveGroup,

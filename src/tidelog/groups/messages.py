@@ -5,10 +5,12 @@ when the coordinator could not look at it at all.
 """
 
 from collections.abc import Hashable
-from enum import Enum
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
+from tidelog.groups.consumer_group import ConsumerGroup
+from tidelog.groups.consumer_records import IdPartition
+from tidelog.groups.group_state import GroupState, GroupType
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import TopicPartition
 
@@ -18,17 +20,6 @@ ReplyTo = Hashable
 NO_MEMBER = ""
 """The member id of a client that has none yet, or that is not a member."""
 NO_GENERATION = -1
-
-
-class GroupState(Enum):
-    """Where a group is in its cycle, in the words of DescribeGroups."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
-    """It does not exist."""
 
 
 class Refused(NamedTuple):
@@ -146,6 +137,64 @@ class LeaveGroupResult(NamedTuple):
     leavers: tuple[tuple[Leaver, ErrorCode], ...] = ()
 
 
+# Consumer groups ---------------------------------------------------------------------------
+
+
+class ConsumerGroupHeartbeat(NamedTuple):
+    """API 68: a member of a consumer group is there, and says what has changed; `None` is
+    unchanged."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """The one it received; 0 joins, -1 leaves, -2 leaves for a while (static members)."""
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    held: tuple[IdPartition, ...] | None = None
+    """The partitions that it uses."""
+    must_name_itself: bool = True
+    """Whether clients make their member ids themselves (version 1 and up)."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything, so that it wants to receive everything."""
+        subscribes = self.topic_names is not None or self.regex is not None
+        return self.rebalance_timeout_ms != -1 and subscribes and self.held is not None
+
+
+class ConsumerGroupHeartbeatResult(NamedTuple):
+    """What the member has from now on."""
+
+    error_code: ErrorCode
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assigned: tuple[IdPartition, ...] | None = None
+    """`None` is unchanged."""
+
+
+class DescribeConsumerGroup(NamedTuple):
+    """API 69: what has each member of a consumer group, and what shall it have?"""
+
+    group_id: str
+
+
+class DescribeConsumerGroupResult(NamedTuple):
+    """One group, as it is committed."""
+
+    error_code: ErrorCode
+    group: ConsumerGroup | None = None
+    assignor: str = ""
+    error_message: str | None = None
+
+
 # Offsets -----------------------------------------------------------------------------------
 
 
@@ -158,6 +207,8 @@ class CommitOffsets(NamedTuple):
     group_instance_id: str | None
     offsets: tuple[tuple[TopicPartition, CommittedOffset], ...]
     """The coordinator sets the time of the commit."""
+    may_name_epoch: bool = True
+    """Whether the client knows of member epochs (version 9 and up)."""
 
 
 class CommitOffsetsResult(NamedTuple):
@@ -171,6 +222,9 @@ class FetchOffsets(NamedTuple):
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None
+    member_id: str | None = None
+    """Of a member of a consumer group, which is then checked."""
+    member_epoch: int = NO_GENERATION
 
 
 class FetchOffsetsResult(NamedTuple):
@@ -202,6 +256,7 @@ class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     state: GroupState
+    group_type: GroupType = GroupType.CLASSIC
 
 
 class DescribeGroup(NamedTuple):
@@ -248,10 +303,12 @@ Request = (
     | SyncGroup
     | Heartbeat
     | LeaveGroup
+    | ConsumerGroupHeartbeat
     | CommitOffsets
     | FetchOffsets
     | DeleteOffsets
     | DescribeGroup
+    | DescribeConsumerGroup
     | DeleteGroup
 )
 Result = (
@@ -259,10 +316,12 @@ Result = (
     | SyncGroupResult
     | HeartbeatResult
     | LeaveGroupResult
+    | ConsumerGroupHeartbeatResult
     | CommitOffsetsResult
     | FetchOffsetsResult
     | DeleteOffsetsResult
     | DescribeGroupResult
+    | DescribeConsumerGroupResult
     | DeleteGroupResult
 )
 Response = Result | Refused

@@ -1,6 +1,7 @@
 """Committed offsets: who may commit them, what is answered about them, how they are forgotten.
 
-Only members of the present generation commit for a group that has members; anyone commits for a
+Only members of the present generation commit for a group that has members, of a consumer group
+those that name the epoch in which they have the partition; anyone commits for a
 group without (`assign` and tools). That keeps a process that was replaced in the meantime from
 moving the offsets of its successor back.
 
@@ -12,15 +13,20 @@ knowing it, which answers from what was committed while it led.
 Invariants
 - CommittedNeverRegresses: a commit that was answered without an error is what every later answer
   is based on, until another commit, a deletion or its expiry.
-- OnlyTheGeneration: a commit with another generation than the present one changes nothing.
+- OnlyTheGeneration: a commit with another generation than the present one changes nothing, nor
+  one with an epoch from before the member got the partition, or from after the present.
 
-Source: KIP-211, KIP-447; Kafka's OffsetMetadataManager.
+Source: KIP-211, KIP-447, KIP-848, KIP-1251 (commits with a former epoch); Kafka's
+OffsetMetadataManager.
 """
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.consumer_group import ConsumerGroup
+from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.env import Env
+from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import (
     NO_GENERATION,
     NO_MEMBER,
@@ -30,7 +36,6 @@ from tidelog.groups.messages import (
     DeleteOffsetsResult,
     FetchOffsets,
     FetchOffsetsResult,
-    GroupState,
     Refused,
     ReplyTo,
 )
@@ -53,7 +58,11 @@ class Offsets:
     def commit(self, request: CommitOffsets, reply_to: ReplyTo, now: Instant) -> None:
         """Writes them; the answer leaves when they are committed."""
         group = self._env.find(request.group_id)
-        code = _fault_of(group, request)
+        consumers = self._env.consumers(request.group_id)
+        if consumers is None:
+            code = _fault_of(group, request)
+        else:
+            code = _fault_of_member(consumers, request)
         if code is not ErrorCode.NONE:
             self._env.answer(reply_to, Refused(code))
             return
@@ -77,6 +86,11 @@ class Offsets:
     def fetch(self, request: FetchOffsets, reply_to: ReplyTo) -> None:
         """Answers at once, from what is committed."""
         image = self._env.kernel.committed.get(request.group_id)
+        if image is not None and image.consumer is not None:
+            code = _fault_of_reader(image.consumer, request)
+            if code is not ErrorCode.NONE:
+                self._env.answer(reply_to, Refused(code))
+                return
         offsets = {} if image is None else image.offsets
         wanted = tuple(offsets) if request.partitions is None else request.partitions
         found = tuple((each, offsets.get(each)) for each in wanted)
@@ -87,11 +101,12 @@ class Offsets:
     def delete(self, request: DeleteOffsets, reply_to: ReplyTo) -> None:
         """Forgets offsets of topics that no member is subscribed to."""
         group = self._env.find(request.group_id)
-        if group is None:
+        consumers = self._env.consumers(request.group_id)
+        if group is None and consumers is None:
             code = ErrorCode.GROUP_ID_NOT_FOUND if request.group_id else ErrorCode.INVALID_GROUP_ID
             self._env.answer(reply_to, DeleteOffsetsResult(code))
             return
-        subscribed = subscribed_topics(group)
+        subscribed = subscribed_topics(group, consumers)
         if subscribed is None:
             self._env.answer(reply_to, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
             return
@@ -125,4 +140,36 @@ def _fault_of(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
         return code
     if group.state is GroupState.COMPLETING:
         return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _fault_of_member(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
+    """What stands against a commit to a consumer group."""
+    said = request.generation_id
+    if said < 0 and not group.subscriptions:
+        return ErrorCode.NONE
+    if request.member_id not in group.subscriptions:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not request.may_name_epoch:
+        return ErrorCode.UNSUPPORTED_VERSION
+    current = group.current(request.member_id)
+    if said == current.epoch:
+        return ErrorCode.NONE
+    # The member has not received its newest epoch; what it had before that epoch it may commit.
+    held = {**current.assigned, **current.revoking}
+    for (_, number), value in request.offsets:
+        since = held.get(IdPartition(value.topic_id, number))
+        if said > current.epoch or since is None or since > said:
+            return ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE
+
+
+def _fault_of_reader(group: ConsumerGroup, request: FetchOffsets) -> ErrorCode:
+    """What stands against a question to a consumer group; who names no member may always ask."""
+    if request.member_id is None and request.member_epoch < 0:
+        return ErrorCode.NONE
+    if request.member_id not in group.subscriptions:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if request.member_epoch != group.current(request.member_id or "").epoch:
+        return ErrorCode.STALE_MEMBER_EPOCH
     return ErrorCode.NONE

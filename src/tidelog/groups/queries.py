@@ -8,18 +8,23 @@ Source: KIP-222, KIP-229, KIP-518, KIP-1043.
 
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.env import Env
+from tidelog.groups.group_state import GroupState, GroupType
+from tidelog.groups.image import GroupImage
 from tidelog.groups.messages import (
     DeleteGroup,
     DeleteGroupResult,
+    DescribeConsumerGroup,
+    DescribeConsumerGroupResult,
     DescribedMember,
     DescribeGroup,
     DescribeGroupResult,
-    GroupState,
     ListedGroup,
     ReplyTo,
 )
 from tidelog.groups.records import GroupRecord, GroupsRecord, OffsetRecord
+from tidelog.groups.subscriptions import CONSUMERS
 
 
 class Queries:
@@ -34,9 +39,7 @@ class Queries:
         """All groups."""
         env = self._env
         found = {
-            group_id: ListedGroup(
-                group_id, image.value.protocol_type if image.value else "", GroupState.EMPTY
-            )
+            group_id: _listed(group_id, image)
             for group_id, image in env.kernel.committed.groups.items()
         }
         for group in env.groups.values():
@@ -54,11 +57,25 @@ class Queries:
         else:
             self._env.answer(reply_to, _description(group))
 
+    def describe_consumers(self, request: DescribeConsumerGroup, reply_to: ReplyTo) -> None:
+        """Answers at once, from what is committed."""
+        image = self._env.kernel.committed.get(request.group_id)
+        if image is None or image.consumer is None:
+            why = "not found" if image is None else "is not a consumer group"
+            text = f"Group {request.group_id} {why}."
+            result = DescribeConsumerGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
+        else:
+            assignor = image.consumer.assignor(self._env.config.consumer_assignors[0])
+            result = DescribeConsumerGroupResult(ErrorCode.NONE, image.consumer, assignor)
+        self._env.answer(reply_to, result)
+
     def delete(self, request: DeleteGroup, reply_to: ReplyTo) -> None:
         """Writes the tombstones; the answer leaves when they are committed."""
         group_id = request.group_id
         group, image = self._env.find(group_id), self._env.kernel.latest.get(group_id)
-        if group is None or image is None:
+        if image is not None and image.consumer is not None:
+            self._delete_consumers(group_id, image, image.consumer, reply_to)
+        elif group is None or image is None:
             code = ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
             if group is not None:
                 code = ErrorCode.NON_EMPTY_GROUP
@@ -72,6 +89,24 @@ class Queries:
             if image.value is not None:
                 records.append(GroupRecord(group_id, None))
             self._env.write(records, DeleteGroupResult(ErrorCode.NONE), reply_to)
+
+    def _delete_consumers(
+        self, group_id: str, image: GroupImage, group: ConsumerGroup, reply_to: ReplyTo
+    ) -> None:
+        if group.subscriptions:
+            self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
+            return
+        records: list[GroupsRecord] = [OffsetRecord(group_id, each, None) for each in image.offsets]
+        records += group.tombstones(group_id)
+        self._env.write(records, DeleteGroupResult(ErrorCode.NONE), reply_to)
+
+
+def _listed(group_id: str, image: GroupImage) -> ListedGroup:
+    """A group as the log has it."""
+    if image.consumer is not None:
+        return ListedGroup(group_id, CONSUMERS, image.consumer.state, GroupType.CONSUMER)
+    protocol_type = image.value.protocol_type if image.value else ""
+    return ListedGroup(group_id, protocol_type, GroupState.EMPTY)
 
 
 def _description(group: ClassicGroup) -> DescribeGroupResult:

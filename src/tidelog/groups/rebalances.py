@@ -26,7 +26,8 @@ from tidelog.groups import events
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import AssignmentCommitted, Env
 from tidelog.groups.events import RebalanceReason, RemovalReason
-from tidelog.groups.messages import GroupState, JoinGroupResult, Refused, Response, SyncGroupResult
+from tidelog.groups.group_state import GroupState
+from tidelog.groups.messages import JoinGroupResult, Refused, Response, SyncGroupResult
 from tidelog.groups.records import GroupRecord
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000

@@ -7,9 +7,10 @@ integers. A record without a value (a tombstone) removes what its key names.
 | --- | --- | --- | --- |
 | 0, 1 | group, topic, partition | what was committed | version 4; 1 with an expiry of its own |
 | 2 | group | the classic group after its last change | version 3 |
+| 3 to 8, 16 | a consumer group | `consumer_records.py` | version 0 |
 
 Keys are in the classic notation; values are flexible (KIP-482) from version 4 on. Other kinds
-(KIP-848, share and streams groups) are kept as bytes: a log that another broker wrote must load.
+(share and streams groups) are kept as bytes: a log that another broker wrote must load.
 
 Invariant: what `encode` makes of what `decode` returned is the same record, for those that Kafka
 4.3 writes.
@@ -22,6 +23,13 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
+from tidelog.groups.consumer_records import (
+    KINDS,
+    ConsumerRecord,
+    decode_record,
+    encode_key,
+    encode_value,
+)
 from tidelog.model import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.wire.notation import CLASSIC, FLEXIBLE, MALFORMED, Notation, read_tags, write_tags
 
@@ -108,7 +116,7 @@ class OtherRecord(NamedTuple):
     raw: RawRecord
 
 
-GroupsRecord = OffsetRecord | GroupRecord | OtherRecord
+GroupsRecord = OffsetRecord | GroupRecord | ConsumerRecord | OtherRecord
 
 
 def encode(record: GroupsRecord) -> RawRecord:
@@ -125,6 +133,8 @@ def encode(record: GroupsRecord) -> RawRecord:
             key += _KIND.pack(_GROUP_KIND)
             CLASSIC.write_text(key, group_id)
             return bytes(key), None if group is None else _encode_group(group)
+        case ConsumerRecord():
+            return encode_key(record), encode_value(record.value)
         case OtherRecord(raw):
             return raw
 
@@ -144,6 +154,8 @@ def decode(raw: RawRecord) -> GroupsRecord:
         if kind == _GROUP_KIND:
             group_id, _ = CLASSIC.read_text(key, 2)
             return GroupRecord(group_id, None if value is None else _decode_group(value))
+        if kind in KINDS:
+            return decode_record(kind, key, value)
     except MALFORMED as cause:
         raise MalformedFrame(f"no record of a group: {cause}") from cause
     return OtherRecord(raw)

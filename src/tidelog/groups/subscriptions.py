@@ -1,6 +1,6 @@
 """The topics that the members of a group of consumers are subscribed to.
 
-It is the one thing that the coordinator reads of what members say about themselves: committed
+It is the one thing that the coordinator reads of what members of a classic group say: committed
 offsets of these topics neither expire nor are deleted. Metadata begins with a version, then a list
 of topics, in the classic notation; every version so far begins so. What does not parse counts as a
 subscription to nothing, as in Kafka.
@@ -10,7 +10,8 @@ from typing import Final
 
 from tidelog.errors import MalformedFrame
 from tidelog.groups.classic_group import ClassicGroup
-from tidelog.groups.messages import GroupState
+from tidelog.groups.consumer_group import ConsumerGroup
+from tidelog.groups.group_state import GroupState
 from tidelog.wire.notation import CLASSIC, MALFORMED
 
 CONSUMERS: Final = "consumer"
@@ -20,9 +21,14 @@ _VERSION_BYTES: Final = 2
 _MIN_NAME_BYTES: Final = 2
 
 
-def subscribed_topics(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics of all members; `None` for a group with members that are not consumers."""
-    if group.state is GroupState.EMPTY:
+def subscribed_topics(
+    group: ClassicGroup | None, consumers: ConsumerGroup | None = None
+) -> frozenset[str] | None:
+    """The topics of all members, of a classic or of a consumer group; `None` for a group with
+    members that are not consumers."""
+    if consumers is not None:
+        return frozenset(consumers.topics())
+    if group is None or group.state is GroupState.EMPTY:
         return frozenset()
     if group.protocol_type != CONSUMERS:
         return None

@@ -1,7 +1,7 @@
 """The feature levels that this software can run."""
 
 from tests.unit.broker.one_node import SETTINGS
-from tidelog.broker.features import FEATURES, METADATA_VERSION
+from tidelog.broker.features import FEATURES, METADATA_VERSION, has_consumer_groups
 from tidelog.config import parse_node_config
 from tidelog.controller.bootstrap import activation_records
 from tidelog.metadata.image import EMPTY_IMAGE
@@ -30,7 +30,13 @@ def test_a_new_cluster_finalises_only_levels_that_this_software_runs():
         assert low <= level <= high, name
 
 
+def test_a_node_that_knows_no_levels_refuses_no_client():
+    """Its metadata is on the way; what it refused would be given up by clients."""
+    assert has_consumer_groups({})
+    assert not has_consumer_groups({"metadata.version": 30})
+    assert has_consumer_groups({"metadata.version": 30, "group.version": 1})
+
+
 def test_nothing_is_offered_that_has_no_coordinator():
-    """transaction.version 2 or group.version 1 would make clients use APIs that are not served."""
+    """transaction.version 2 would make clients use APIs that are not served."""
     assert FEATURES["transaction.version"] == (0, 0)
-    assert FEATURES["group.version"] == (0, 0)

@@ -23,7 +23,13 @@ def run(capsys, group):
 def test_groups_are_listed(run):
     done = run("list", "--output", "json")
     assert done.json == [
-        {"group_id": "billing", "state": "Stable", "protocol_type": "consumer", "coordinator": 1}
+        {
+            "group_id": "billing",
+            "state": "Stable",
+            "group_type": "classic",
+            "protocol_type": "consumer",
+            "coordinator": 1,
+        }
     ]
     assert "billing" in run("list").out
 

@@ -18,6 +18,7 @@ class ScriptedGroup:
 
     def __init__(self) -> None:
         self.state, self.code = "Stable", ErrorCode.NONE
+        self.group_type = "classic"
         # How often a question is answered by an error that passes, before it is answered.
         self.not_yet = 0
         self.committed = {0: 10, 1: 4}
@@ -28,6 +29,7 @@ class ScriptedGroup:
                 ApiKey.METADATA: self._metadata,
                 ApiKey.LIST_GROUPS: lambda _: {"groups": [self._listed()]},
                 ApiKey.DESCRIBE_GROUPS: lambda _: {"groups": [self._described()]},
+                ApiKey.CONSUMER_GROUP_DESCRIBE: lambda _: {"groups": [self._consumers()]},
                 ApiKey.OFFSET_FETCH: self._fetched,
                 ApiKey.LIST_OFFSETS: self._offsets,
                 ApiKey.OFFSET_COMMIT: self._commit,
@@ -69,7 +71,38 @@ class ScriptedGroup:
         return {"brokers": [broker], "cluster_id": "c", "controller_id": 1, "topics": topics}
 
     def _listed(self) -> dict[str, Any]:
-        return {"group_id": "billing", "protocol_type": "consumer", "group_state": self.state}
+        return {
+            "group_id": "billing",
+            "protocol_type": "consumer",
+            "group_state": self.state,
+            "group_type": self.group_type,
+        }
+
+    def _consumers(self) -> dict[str, Any]:
+        assigned = [{"topic_id": uuid_of(TOPIC_ID), "topic_name": "orders", "partitions": [1]}]
+        member = {
+            "member_id": "m-1",
+            "instance_id": "i",
+            "rack_id": None,
+            "member_epoch": 3,
+            "client_id": "app",
+            "client_host": "/10.0.0.1",
+            "subscribed_topic_names": ["orders"],
+            "subscribed_topic_regex": None,
+            "assignment": {"topic_partitions": assigned},
+            "target_assignment": {"topic_partitions": assigned},
+            "member_type": 1,
+        }
+        return {
+            "error_code": self._code(),
+            "error_message": None,
+            "group_id": "billing",
+            "group_state": "Reconciling",
+            "group_epoch": 3,
+            "assignment_epoch": 3,
+            "assignor_name": "uniform",
+            "members": [member],
+        }
 
     def _described(self) -> dict[str, Any]:
         member = {

@@ -25,7 +25,7 @@ def groups(group):
 
 
 def test_all_groups(groups):
-    assert groups.list() == [GroupListing("billing", "Stable", "consumer", 1)]
+    assert groups.list() == [GroupListing("billing", "Stable", "classic", "consumer", 1)]
 
 
 def test_a_group_with_its_progress(groups):
@@ -37,6 +37,14 @@ def test_a_group_with_its_progress(groups):
         GroupProgress("orders", 1, 4, 9, "m-1"),
     )
     assert [each.lag for each in found.progress] == [0, 5]
+
+
+def test_a_consumer_group(group, groups):
+    group.state, group.group_type = "Dead", "consumer"
+    found = groups.describe("billing")
+    assert (found.state, found.group_type, found.protocol) == ("Reconciling", "consumer", "uniform")
+    assert found.members == (GroupMember("m-1", "i", "app", "/10.0.0.1", (O1,)),)
+    assert [each.member_id for each in found.progress] == ["", "m-1"]
 
 
 def test_a_partition_that_is_gone_has_no_lag(group, groups):

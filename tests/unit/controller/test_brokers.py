@@ -99,7 +99,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], ErrorCode]] = {
         ErrorCode.UNSUPPORTED_VERSION,
     ),
     "needs a feature that is off": (
-        {"features": {**FEATURES, "group.version": FeatureRange(1, 1)}},
+        {"features": {**FEATURES, "transaction.version": FeatureRange(1, 1)}},
         ErrorCode.UNSUPPORTED_VERSION,
     ),
 }

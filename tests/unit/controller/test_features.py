@@ -21,7 +21,8 @@ from tidelog.model import TopicId, Uuid
 
 UP, SAFE, UNSAFE = UpgradeType
 MV, ELR, KRAFT = "metadata.version", "eligible.leader.replicas.version", "kraft.version"
-KNOWN = {MV: (7, 30), ELR: (0, 1), KRAFT: (0, 1), "group.version": (0, 0)}
+TXN = "transaction.version"
+KNOWN = {MV: (7, 30), ELR: (0, 1), KRAFT: (0, 1), "group.version": (0, 1), TXN: (0, 0)}
 
 
 class Quorum:
@@ -79,7 +80,7 @@ def test_levels_go_up_and_the_same_level_writes_nothing():
         ((ELR, 1, 0), "The controller does not support the given upgrade type."),
         ((ELR, -1, SAFE), "A feature version cannot be less than 0."),
         ((ELR, 2, UP), "controller 100 only supports versions 0-1"),
-        (("group.version", 1, UP), "controller 100 does not support this feature."),
+        ((TXN, 1, UP), "controller 100 does not support this feature."),
         (("nonsense", 1, UP), "controller 100 does not support this feature."),
         ((ELR, 0, UP), "Can't downgrade the version of this feature without setting the upgrade"),
         ((MV, 29, SAFE), "Refusing to perform the requested downgrade"),

@@ -28,6 +28,7 @@ from tidelog.groups.messages import (
     SyncGroup,
 )
 from tidelog.groups.records import CommittedOffset, RawRecord
+from tidelog.groups.topics import Topics
 from tidelog.kraft.messages import NotLeader
 from tidelog.model import TopicPartition
 
@@ -103,6 +104,7 @@ class Rig:
             config=GroupsConfig(**values),
             prng=Prng(self.log.epoch),
             trace=Trace(self.trace),
+            topics=Topics(),
         )
         self.coordinator.wall_offset_ms = WALL_MS
         for batch in self.partition.batches:

@@ -4,7 +4,8 @@ import pytest
 
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
-from tidelog.groups.messages import GroupProtocol, GroupState
+from tidelog.groups.group_state import GroupState
+from tidelog.groups.messages import GroupProtocol
 
 
 def member(member_id, *protocols, instance_id=None):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.groups.consumer_rig import Client, Consumers
 from tests.unit.groups.rig import T0, Rig, commit, heartbeat, leave
 from tidelog.groups.messages import CommitOffsets
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
@@ -100,3 +101,16 @@ def test_many_offsets_are_looked_at_in_slices(rig):
     assert 0 < expired * 100 <= OFFSETS_EXPIRED_PER_TURN + 100
     rig.advance(100)
     assert not len(rig.coordinator.committed.groups)
+
+
+def test_offsets_of_a_consumer_group_expire_where_no_member_is_subscribed():
+    rig = Consumers(consumer_session_timeout_ms=1 << 30, **CONFIG)
+    member = Client(rig, "a", "t")
+    member.beat()
+    for partition in (T0, OTHER):
+        rig.ask(commit(3, "a", 1, partition=partition))
+    rig.advance(12 * MINUTE_MS)
+    assert rig.committed() == {T0: 3}
+    member.leave()
+    rig.advance(2 * MINUTE_MS)
+    assert rig.coordinator.committed.get("g") is None

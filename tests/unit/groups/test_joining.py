@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import GroupProtocol, GroupState, Refused
+from tidelog.groups.group_state import GroupState
+from tidelog.groups.messages import GroupProtocol, Refused
 from tidelog.groups.records import GroupRecord, decode
 from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
 

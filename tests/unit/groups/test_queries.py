@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.groups.rig import T0, T1, Rig, commit, join, leave
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import DeleteGroup, DescribeGroup, GroupState, ListedGroup
+from tidelog.groups.group_state import GroupState
+from tidelog.groups.messages import DeleteGroup, DescribeGroup, ListedGroup
 from tidelog.groups.records import decode
 
 

@@ -7,13 +7,13 @@ import pytest
 from tests.fixtures import kafka_files
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
+from tidelog.groups.consumer_records import ConsumerRecord
 from tidelog.groups.records import (
     CommittedOffset,
     GroupRecord,
     GroupValue,
     MemberValue,
     OffsetRecord,
-    OtherRecord,
     decode,
     encode,
 )
@@ -44,8 +44,8 @@ def test_every_record_of_kafka_comes_back_as_it_was():
         (OffsetRecord, True),
         (GroupRecord, False),
         (GroupRecord, True),
-        (OtherRecord, False),
-        (OtherRecord, True),
+        (ConsumerRecord, False),
+        (ConsumerRecord, True),
     }
 
 

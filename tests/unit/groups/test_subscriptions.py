@@ -3,7 +3,8 @@
 import pytest
 
 from tidelog.groups.classic_group import ClassicGroup, Member
-from tidelog.groups.messages import GroupProtocol, GroupState
+from tidelog.groups.group_state import GroupState
+from tidelog.groups.messages import GroupProtocol
 from tidelog.groups.subscriptions import subscribed_topics, topics_of
 
 ONE = b"\x00\x03\x00\x00\x00\x01\x00\x05plain\xff\xff\xff\xff"

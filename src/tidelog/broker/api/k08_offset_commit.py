@@ -4,7 +4,8 @@ The coordinator of the group decides (`groups/offsets.py`) and answers when the 
 committed to `__consumer_offsets`. Refused here: topics that the metadata does not have, with
 UNKNOWN_TOPIC_OR_PARTITION, by id (version 10) with UNKNOWN_TOPIC_ID. A generation of a group that
 does not exist is GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERATION. Versions 2 to 4 may give
-an expiry of their own, which is kept with the offset.
+an expiry of their own, which is kept with the offset. Members of consumer groups (KIP-848) need
+version 9, in which they name their epoch.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -26,6 +27,7 @@ from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import bytes_of, to_millis
 
 FIRST_VERSION_WITH_GROUP_NOT_FOUND: Final = 9
+FIRST_VERSION_WITH_MEMBER_EPOCHS: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 
@@ -77,6 +79,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         request.member_id,
         field(request, "group_instance_id", None),
         offsets,
+        may_name_epoch=context.header.api_version >= FIRST_VERSION_WITH_MEMBER_EPOCHS,
     )
     node.groups.ask(asked, GroupCall(answer), now)
 

@@ -6,7 +6,9 @@ truth would begin from its `auto.offset.reset` (KAFKA-7190). `require_stable` as
 transactions, of which there are none in this version of the broker.
 
 Version 8 and up ask for several groups. Version 10 names topics by id; one that the metadata does
-not have is UNKNOWN_TOPIC_ID, and left out when all are asked for.
+not have is UNKNOWN_TOPIC_ID, and left out when all are asked for. From version 9 on a member of a
+consumer group (KIP-848) names itself and its epoch, and is refused when they are not the present
+ones.
 """
 
 from collections.abc import Mapping
@@ -20,7 +22,13 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import FetchOffsets, FetchOffsetsResult, Refused, Response
+from tidelog.groups.messages import (
+    NO_GENERATION,
+    FetchOffsets,
+    FetchOffsetsResult,
+    Refused,
+    Response,
+)
 from tidelog.groups.records import CommittedOffset
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId, TopicPartition
@@ -101,7 +109,13 @@ def _ask(
             if each.name is not None
             for number in each.partitions
         )
-    node.groups.ask(FetchOffsets(group.group_id, partitions), GroupCall(answer), now)
+    asked = FetchOffsets(
+        group.group_id,
+        partitions,
+        field(group, "member_id", None),
+        field(group, "member_epoch", NO_GENERATION),
+    )
+    node.groups.ask(asked, GroupCall(answer), now)
 
 
 def _resolve(image: MetadataImage, topic: Entity) -> _Topic:

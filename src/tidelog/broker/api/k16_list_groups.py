@@ -2,7 +2,7 @@
 
 Clients ask every broker. While some of the groups are being loaded, the answer is
 COORDINATOR_LOAD_IN_PROGRESS: a list that left them out would look complete. From version 4 on the
-list may be limited to states, from version 5 on to types, of which there is `classic` only; neither
+list may be limited to states, from version 5 on to types (`classic`, `consumer`); neither
 depends on upper and lower case.
 """
 
@@ -17,8 +17,6 @@ from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
-
-CLASSIC: Final = "classic"
 
 
 def handle(node: HasGroups, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -35,10 +33,11 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
             "group_id": group.group_id,
             "protocol_type": group.protocol_type,
             "group_state": group.state.value,
-            "group_type": CLASSIC,
+            "group_type": group.group_type.value,
         }
         for group in sorted(groups, key=lambda each: each.group_id)
-        if (not states or group.state.value.lower() in states) and (not types or CLASSIC in types)
+        if (not states or group.state.value.lower() in states)
+        and (not types or group.group_type.value in types)
     ]
     context.answer(reply(context.response_type, groups=rows))
 

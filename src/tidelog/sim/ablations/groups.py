@@ -1,11 +1,15 @@
 """Safeguards of group coordinators, and what they answer without them."""
 
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from tidelog.broker.coordinator_log import LogLoader
 from tidelog.errors import ErrorCode
+from tidelog.groups.consumer_records import IdPartition, Target
 from tidelog.groups.env import Env
 from tidelog.groups.messages import Refused
+from tidelog.groups.reconciliation import Goal
+from tidelog.model import TopicId
 from tidelog.sim.ablations.safeguard import guard_of_cluster
 
 
@@ -16,6 +20,18 @@ def _answer_at_once(env: Env, records: Any, response: Any, reply_to: Any) -> Err
     return code
 
 
+def _free_at_once(
+    own: Goal,
+    epoch: int,
+    target: Target,
+    subscribed: Collection[TopicId],
+    owners: Mapping[IdPartition, str],
+) -> None:
+    """No partition counts as another member's."""
+    own.epoch, own.subscribed, own.owners = epoch, subscribed, {}
+    own.target = frozenset(each for each in target if each.topic_id in subscribed)
+
+
 SAFEGUARDS: Final = (
     guard_of_cluster(
         "elections", "commits-wait-for-replicas", "an acknowledged commit that only its leader had"
@@ -23,5 +39,8 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "elections", "coordinators-load-first", "groups that have read nothing, so they begin anew"
     ).replaced(LogLoader, "is_done", property(lambda _: True)),
+    guard_of_cluster(
+        "elections", "partitions-are-given-back-first", "two members that read the same partition"
+    ).replaced(Goal, "__init__", _free_at_once),
 )
-"""Of commits and of loading."""
+"""Of commits, of loading and of members."""

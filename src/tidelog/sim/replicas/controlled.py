@@ -20,6 +20,7 @@ FEATURES = {
     "metadata.version": messages.FeatureRange(7, 30),
     "eligible.leader.replicas.version": messages.FeatureRange(0, 1),
     "kraft.version": messages.FeatureRange(0, 1),
+    "group.version": messages.FeatureRange(0, 1),
 }
 CONTROLLER_ID = 100
 

@@ -43,6 +43,15 @@ def some(prng: Prng, *kinds: T) -> tuple[T, ...]:
     return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
 
 
+MEMBER_SETTINGS: Final = {
+    "group.consumer.min.session.timeout.ms": "100",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+"""Members that died are noticed within the run, whatever the profile."""
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """The options of one run."""
@@ -111,6 +120,8 @@ class Swarm:
     """Time between two looks of a cleaner; where it is short, offsets of groups are compacted."""
     committers: int = 0
     """Groups for which clients commit offsets; none where what is committed may be lost."""
+    members: int = 0
+    """Members of one consumer group (KIP-848), where there are committers."""
 
     @property
     def damages(self) -> bool:
@@ -142,6 +153,8 @@ class Swarm:
         is_default = self.profile == "default" or self.is_patient
         settings = profile_settings("default" if is_default else "test", self.nodes)
         settings["auto.create.topics.enable"] = "false"
+        if self.members:
+            settings |= MEMBER_SETTINGS
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
         if self.unclean_elections == "cluster":
@@ -215,6 +228,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         controllers=0,
         disk_faults=some(prng, *DAMAGE),
         committers=0,
+        members=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -228,6 +242,7 @@ def draw_plain(seed: int) -> Swarm:
     voters = stream(seed, "swarm of the voters")
     slices = stream(seed, "swarm of the slices")
     voters_in_log = voters.chance(1, 4)
+    committers = stream(seed, "swarm of the groups").choice((0, 0, 1, 3))
     group_commit = prng.chance(1, 2)
     kinds = [kind for kind in FaultKind if group_commit or not kind.needs_group_commit]
     share = prng.choice((1, 2, 3))
@@ -269,5 +284,6 @@ def draw_plain(seed: int) -> Swarm:
         hardware=stream(seed, "swarm of the hardware").choice(MACHINES),
         cleaner_backoff_ms=stream(seed, "swarm of the cleaner").choice((100, 1000, 15_000)),
         metadata_work=slices.choice((1, 10, 300, limits.REPLICA_WORK_PER_TURN)),
-        committers=stream(seed, "swarm of the groups").choice((0, 0, 1, 3)),
+        committers=committers,
+        members=stream(seed, "swarm of the members").choice((0, 2, 4)) if committers else 0,
     )

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import TopicId
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.engine.world import World
@@ -45,6 +46,12 @@ def key_of(name: str, topic_id: TopicId, partition: int) -> Key:
 def request(key: ApiKey, version: int, /, **values: object) -> Entity:
     """A request by the names of its schema; a dict is a nested entity."""
     return make(codec.request_class(key, version), **values)
+
+
+def newest_image(world: World) -> MetadataImage:
+    """The newest metadata that any node has."""
+    images = (each.broker.image for each in world.nodes)
+    return max(images, key=lambda image: image.offset, default=EMPTY_IMAGE)
 
 
 class ClusterView:

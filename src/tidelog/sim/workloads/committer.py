@@ -16,13 +16,12 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicPartition
 from tidelog.rsm.placement import partition_of
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.admin import Admin
-from tidelog.sim.workloads.cluster_view import Answered, ClusterView, request
+from tidelog.sim.workloads.cluster_view import Answered, ClusterView, newest_image, request
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -177,10 +176,8 @@ class Committer:
     def _leads(self, node_id: int) -> bool:
         """Whether the node leads the group's partition, and knows the newest epoch of it."""
         partition = TopicPartition(OFFSETS_TOPIC, partition_of(self.name, PARTITIONS))
-        node, newest = self._view.world.hosts[node_id].node, EMPTY_IMAGE
-        for each in self._view.world.nodes:
-            newest = max(newest, each.broker.image, key=lambda image: image.offset)
-        topic = newest.topics_by_name.get(OFFSETS_TOPIC)
+        node = self._view.world.hosts[node_id].node
+        topic = newest_image(self._view.world).topics_by_name.get(OFFSETS_TOPIC)
         if node is None or topic is None:
             return False
         replica = node.broker.replicas.partitions.get(partition)

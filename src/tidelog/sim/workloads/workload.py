@@ -18,6 +18,7 @@ from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
+from tidelog.sim.workloads.members import Members
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
 
@@ -57,6 +58,13 @@ class Workload:
             self._committer(f"g{number}", groups) for number in range(1, swarm.committers + 1)
         ]
 
+        joining = stream(seed, "members")
+        views = [
+            ClusterView(world, f"m{number}", Prng(joining.next_u64()), swarm.client_timeout_ms)
+            for number in range(1, swarm.members + 1)
+        ]
+        self._members = Members(views, joining)
+
     def _view(self, name: str) -> ClusterView:
         prng = Prng(self._prng.next_u64())
         return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
@@ -90,6 +98,7 @@ class Workload:
             self._now_and_then(self._swarm.rewind_gap_ms, consumer.rewind)
         for committer in self._committers:
             committer.start()
+        self._members.start()
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
         if not self._swarm.damages:
@@ -101,13 +110,16 @@ class Workload:
         self._stopped = True
         for committer in self._committers:
             committer.stop()
+        self._members.stop()
 
     @property
     def is_drained(self) -> bool:
         """Whether every write and change has come to its end."""
         for producer in self.producers:
             producer.abandon(lambda key: key.topic in self.history.abandoned)
-        is_settled = all(committer.is_settled for committer in self._committers)
+        is_settled = self._members.is_settled and all(
+            committer.is_settled for committer in self._committers
+        )
         return (
             is_settled and not self.admin.pending and not any(p.unresolved for p in self.producers)
         )
@@ -116,6 +128,8 @@ class Workload:
     def stuck(self) -> list[str]:
         """What has no outcome, for messages."""
         waiting = [f"group {one.name}" for one in self._committers if not one.is_settled]
+        if not self._members.is_settled:
+            waiting.append("members of a group")
         return waiting + [
             f"{producer.name} {lane.key}: {len(lane.batches)} batches"
             for producer in self.producers

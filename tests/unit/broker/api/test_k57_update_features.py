@@ -63,7 +63,11 @@ def test_the_voters_move_to_the_log(node, wire, controller_wire, listener):
     """Goal: `kraft.version` 0 to 1 on a whole node, directly and forwarded; clients see it, a
     second time changes nothing, and there is no way back."""
     asked = wire if listener == "broker" else controller_wire
-    assert finalized(wire) == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert finalized(wire) == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+    }
     upgrade = ("kraft.version", 1, UpgradeType.UPGRADE)
     dry = asked.call(KEY, 2, **values(2, upgrade, validate_only=True))
     assert error_of(dry.error_code) is ErrorCode.NONE

@@ -1,0 +1,108 @@
+"""ConsumerGroupHeartbeat (68), versions 0-1: a member of a consumer group (KIP-848).
+
+One request joins, stays, changes and leaves. The coordinator of the group decides
+(`groups/consumer_heartbeats.py`) and answers when what changes is committed. From version 1 on
+clients make their member ids themselves, and may subscribe by a regular expression.
+
+It is served while the cluster's `group.version` is 1; before, it is UNSUPPORTED_VERSION.
+"""
+
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasGroups, HasImage
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.features import has_consumer_groups
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.consumer_records import IdPartition
+from tidelog.groups.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatResult,
+    Refused,
+    Response,
+)
+from tidelog.model import TopicId
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.values import bytes_of, millis, to_millis
+
+FIRST_VERSION_WITH_OWN_MEMBER_ID: Final = 1
+
+
+class Node(HasGroups, HasImage, Protocol):
+    """What ConsumerGroupHeartbeat needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Hands the sign of life to the coordinator."""
+    rebalance_timeout_ms = to_millis(request.rebalance_timeout)
+    names = request.subscribed_topic_names
+    asked = ConsumerGroupHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        context.header.client_id or "",
+        f"/{context.connection.peer_host}",
+        request.instance_id,
+        request.rack_id,
+        rebalance_timeout_ms,
+        None if names is None else tuple(names),
+        field(request, "subscribed_topic_regex", None),
+        request.server_assignor,
+        _held(request.topic_partitions),
+        context.header.api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID,
+    )
+
+    def answer(response: Response) -> None:
+        if isinstance(response, Refused):
+            response = ConsumerGroupHeartbeatResult(response.error_code)
+        assert isinstance(response, ConsumerGroupHeartbeatResult), f"{response}"
+        assigned = response.assigned
+        context.answer(
+            reply(
+                context.response_type,
+                error_code=response.error_code,
+                error_message=response.error_message,
+                member_id=response.member_id,
+                member_epoch=response.member_epoch,
+                heartbeat_interval=millis(response.heartbeat_interval_ms),
+                assignment=None if assigned is None else {"topic_partitions": rows_of(assigned)},
+            )
+        )
+
+    if has_consumer_groups(node.image.features):
+        node.groups.ask(asked, GroupCall(answer), now)
+    else:
+        answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
+
+
+def _held(topics: tuple[Entity, ...] | None) -> tuple[IdPartition, ...] | None:
+    if topics is None:
+        return None
+    return tuple(
+        IdPartition(TopicId(bytes_of(topic.topic_id)), number)
+        for topic in topics
+        for number in topic.partitions
+    )
+
+
+def rows_of(partitions: tuple[IdPartition, ...]) -> list[dict[str, object]]:
+    """Partitions by topic."""
+    topics: dict[TopicId, list[int]] = {}
+    for topic_id, number in partitions:
+        topics.setdefault(topic_id, []).append(number)
+    return [{"topic_id": each, "partitions": numbers} for each, numbers in topics.items()]
+
+
+API: Final = LocalApi(
+    key=ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 1),
+    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.DESCRIBE, ResourceType.TOPIC)),
+    handle=handle,
+)

@@ -1,0 +1,123 @@
+"""ConsumerGroupDescribe (69), versions 0-1: the members of consumer groups (KIP-848).
+
+Of each member: what it is subscribed to, what it has, and what it shall have. The coordinator of
+each group answers with what is committed. A group that does not exist, or is a classic one, is
+GROUP_ID_NOT_FOUND; clients then ask DescribeGroups. Partitions of deleted topics are left out.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.gathering import Gathering
+from tidelog.broker.api.k68_consumer_group_heartbeat import rows_of
+from tidelog.broker.api.needs import HasGroups, HasImage
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.features import has_consumer_groups
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.consumer_group import ConsumerGroup
+from tidelog.groups.consumer_records import IdPartition
+from tidelog.groups.messages import (
+    DescribeConsumerGroup,
+    DescribeConsumerGroupResult,
+    Refused,
+    Response,
+)
+from tidelog.metadata.image import MetadataImage
+from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity
+
+_CLASSIC_MEMBER: Final = 0
+_CONSUMER_MEMBER: Final = 1
+
+
+class Node(HasGroups, HasImage, Protocol):
+    """What ConsumerGroupDescribe needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Asks the coordinators of all groups."""
+    gathering = Gathering[dict[str, object]](
+        len(request.group_ids),
+        lambda rows: context.answer(reply(context.response_type, groups=rows)),
+    )
+    is_on = has_consumer_groups(node.image.features)
+    operations = authorized_operations(
+        ResourceType.GROUP, asked=request.include_authorized_operations
+    )
+    for index, group_id in enumerate(request.group_ids):
+        answer = _answer(group_id, node.image, operations, gathering.part(index))
+        if is_on:
+            node.groups.ask(DescribeConsumerGroup(group_id), GroupCall(answer), now)
+        else:
+            answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
+
+
+def _answer(
+    group_id: str, image: MetadataImage, operations: int, take: Callable[[dict[str, object]], None]
+) -> Callable[[Response], None]:
+    def answer(response: Response) -> None:
+        assert isinstance(response, DescribeConsumerGroupResult | Refused), f"{response}"
+        code = response.error_code
+        row: dict[str, object] = {
+            "group_id": group_id,
+            "error_code": code,
+            "error_message": None,
+            "group_state": "",
+            "group_epoch": 0,
+            "assignment_epoch": 0,
+            "assignor_name": "",
+            "members": [],
+            "authorized_operations": operations if code is ErrorCode.NONE else NOT_ASKED,
+        }
+        if isinstance(response, DescribeConsumerGroupResult):
+            row["error_message"] = response.error_message
+        if isinstance(response, DescribeConsumerGroupResult) and response.group is not None:
+            group = response.group
+            row |= {
+                "group_state": group.state.value,
+                "group_epoch": group.group_epoch,
+                "assignment_epoch": group.assignment_epoch,
+                "assignor_name": response.assignor,
+                "members": [_member_row(group, each, image) for each in group.subscriptions],
+            }
+        take(row)
+
+    return answer
+
+
+def _member_row(group: ConsumerGroup, member_id: str, image: MetadataImage) -> dict[str, object]:
+    member, current = group.subscriptions[member_id], group.current(member_id)
+    return {
+        "member_id": member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": current.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": member.topic_names,
+        "subscribed_topic_regex": member.regex or None,
+        "assignment": {"topic_partitions": _named(current.assigned, image)},
+        "target_assignment": {"topic_partitions": _named(group.target(member_id), image)},
+        "member_type": _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
+    }
+
+
+def _named(partitions: Iterable[IdPartition], image: MetadataImage) -> list[dict[str, object]]:
+    known = tuple(each for each in partitions if each.topic_id in image.topics_by_id)
+    names = {each.topic_id: image.topics_by_id[each.topic_id].name for each in known}
+    return [{**row, "topic_name": names[row["topic_id"]]} for row in rows_of(known)]  # type: ignore[index]
+
+
+API: Final = LocalApi(
+    key=ApiKey.CONSUMER_GROUP_DESCRIBE,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 1),
+    requires=(on(Operation.DESCRIBE, ResourceType.GROUP),),
+    handle=handle,
+)

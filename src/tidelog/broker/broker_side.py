@@ -8,9 +8,8 @@ their token.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_init_producer_id
+from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records
 from tidelog.broker.auto_topics import AutoCreate
-from tidelog.broker.connections import RequestContext
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import CallEnded
 from tidelog.broker.events import LogFailed
@@ -99,9 +98,6 @@ class BrokerSide:
                 broker.replicas.remove_strays(now)
         elif token is broker.producer_ids:
             broker.producer_ids.on_response(response, now)
-            for reply_to, producer_id in broker.producer_ids.take_granted():
-                assert isinstance(reply_to, RequestContext)
-                k22_init_producer_id.on_granted(reply_to, producer_id)
         elif isinstance(token, AutoCreate):
             broker.auto_topics.on_created(token, response)
         elif isinstance(token, replication_messages.SendAssignReplicas):

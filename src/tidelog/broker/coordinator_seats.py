@@ -274,21 +274,33 @@ class CoordinatorSeats(Generic[C]):
     ) -> None:
         """Hands a request to the coordinator of this key; the call is settled, now or later. One
         that `writes` waits for replicas, and for nothing else."""
+        found = self.find(key)
+        if found is None:
+            call.settle(self.refused(ErrorCode.NOT_COORDINATOR))
+            return
+        number, seat = found
+        if not seat.coordinator.active:
+            call.settle(self.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        self.touch(number, seat, now)
+        seat.coordinator.handle(request, call, now)
+        if writes:
+            self._held.append((Instant(now + self.write_timeout_ms), call))
+
+    def find(self, key: str) -> tuple[int, Seat[C]] | None:
+        """The seat of a key and the number of its partition, if this node leads it."""
         topic = self._topic
         number = -1 if topic is None else partition_of(key, len(topic.partitions))
         seat = self._seats.get(number)
         if seat is None or seat.failure is not None or not self._leads(number, seat):
-            call.settle(self.refused(ErrorCode.NOT_COORDINATOR))
-            return
-        if not seat.coordinator.active:
-            call.settle(self.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
-            return
+            return None
+        return number, seat
+
+    def touch(self, number: int, seat: Seat[C], now: Instant) -> None:
+        """To be called before anything is given to a coordinator: its answers are looked for."""
         self._deadline.forget()
         self._prepare(seat, now)
-        seat.coordinator.handle(request, call, now)
         self._busy[number] = seat
-        if writes:
-            self._held.append((Instant(now + self.write_timeout_ms), call))
 
     def coordinators(self) -> list[C] | None:
         """All of this node; `None` while some of them load."""

@@ -37,6 +37,7 @@ from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
 from tidelog.broker.stopping import Stopping
+from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.broker.turns import Turns
 from tidelog.config import NodeConfig
 from tidelog.env import effects
@@ -122,12 +123,20 @@ class Node:
         self._broker_side = self._make_broker_side()
         # None on a node that is only a broker.
         self._controller_side = self._make_controller_side(router)
+        self._markers = TransactionMarkers(
+            node_id=config.node_id,
+            seats=self.broker.transactions,
+            peers=self._peers,
+            request_timeout_ms=config.broker.request_timeout_ms,
+        )
         self._peer_answers = PeerAnswers(
+            node_id=config.node_id,
             peers=self._peers,
             detector=parts.detector,
             quorum_link=quorum_link,
             replica_link=self._replica_link,
             control=self.broker.control,
+            markers=self._markers,
             trace=trace,
         )
         # In the order in which each round drives them.
@@ -165,7 +174,7 @@ class Node:
         controller_side = self._controller_side
         followers: list[ImageFollower] = [self._replica_link]
         if broker_side is not None:
-            followers.append(broker.groups)
+            followers += [broker.groups, broker.transactions, self._markers]
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=quorum_link,
@@ -182,6 +191,8 @@ class Node:
         if broker_side is not None:
             yield broker_side
             yield broker.groups
+            yield broker.transactions
+            yield self._markers
         yield CallOutcomes(
             control=broker.control,
             controller_side=controller_side,
@@ -256,6 +267,8 @@ class Node:
         if self._controller_side is not None:
             self._controller_side.wake(now)
         self.broker.groups.wake(now)
+        self.broker.transactions.wake(now)
+        self._markers.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):
@@ -313,6 +326,7 @@ class Node:
         self._quorum.wall_offset_ms = offset_ms
         self._replicas.wall_offset_ms = offset_ms
         self.broker.groups.wall_offset_ms = offset_ms
+        self.broker.transactions.wall_offset_ms = offset_ms
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
         match subject:

@@ -34,6 +34,7 @@ class Purpose(Enum):
     QUORUM_RPC = "quorum rpc"
     CONTROL = "control"
     REPLICA_FETCH = "replica fetch"
+    MARKERS = "transaction markers"
     PROBE = "probe"
 
 

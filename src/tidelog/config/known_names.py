@@ -19,7 +19,7 @@ _FAMILIES: Final = """
     kafka.metrics.reporters metric.reporters principal.builder.class
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
     quota.window.num quota.window.size.seconds security.inter.broker.protocol security.providers
-    server.max.startup.time.ms telemetry.max.bytes transactional.id.expiration.ms
+    server.max.startup.time.ms telemetry.max.bytes
     unstable.api.versions.enable unstable.feature.versions.enable
 alter: config.policy.class.name log.dirs.replication.quota.window.num
     log.dirs.replication.quota.window.size.seconds
@@ -94,8 +94,7 @@ ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protoc
     principal.mapping.rules protocol provider secure.random.implementation trustmanager.algorithm
     truststore.certificates truststore.location truststore.password truststore.type
 transaction: abort.timed.out.transaction.cleanup.interval.ms partition.verification.enable
-    remove.expired.transaction.cleanup.interval.ms state.log.load.buffer.size
-    two.phase.commit.enable
+    state.log.load.buffer.size two.phase.commit.enable
 """
 """Names by their beginning: `log:` is that of `log.initial.task.delay.ms`."""
 

@@ -189,18 +189,22 @@ group.max.size INT >= 1 -> groups.max_size
     Members that a group may have.
 """)
 
-# No coordinator obeys these yet.
 TRANSACTIONS: Final = rows("""
-transaction.state.log.num.partitions INT >= 1 = 50
+transaction.state.log.num.partitions INT >= 1 -> transactions.log_num_partitions
     Partitions of the transaction topic.
-transaction.state.log.replication.factor SHORT >= 1 = 3
+transaction.state.log.replication.factor SHORT >= 1 -> transactions.log_replication_factor
     Replicas of the transaction topic.
-transaction.state.log.min.isr INT >= 1 = 2
+transaction.state.log.min.isr INT >= 1 -> transactions.log_min_isr
     `min.insync.replicas` of the transaction topic.
-transaction.state.log.segment.bytes INT >= 1 = 104857600
+transaction.state.log.segment.bytes INT >= 1 -> transactions.log_segment_bytes
     Segment size of the transaction topic.
-transaction.max.timeout.ms INT >= 1 = 900000
+transaction.max.timeout.ms INT >= 1 -> transactions.max_timeout_ms
     The longest timeout a transaction may ask for.
+transactional.id.expiration.ms INT >= 1 -> transactions.id_expiration_ms
+    How long a transactional id is remembered that begins no transaction.
+transaction.remove.expired.transaction.cleanup.interval.ms INT >= 1 \
+    -> transactions.expiration_check_interval_ms
+    Time between two looks for transactional ids that have expired.
 """)
 
 _EVENTS: Final = rows("""

@@ -159,6 +159,19 @@ class GroupsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionsConfig:
+    """What transaction coordinators obey."""
+
+    log_num_partitions: int = 50
+    log_replication_factor: int = 3
+    log_min_isr: int = 2
+    log_segment_bytes: int = 100 << 20
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 604_800_000
+    expiration_check_interval_ms: int = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
 class EventsConfig:
     """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
@@ -216,6 +229,7 @@ class NodeConfig:
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
+    transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

@@ -20,7 +20,10 @@ from tidelog.controller.messages import BrokerHeartbeat, FeatureRange, RegisterB
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import (
     Close,
+    Closed,
+    CloseReason,
     Connect,
+    Connected,
     Effect,
     Exit,
     Flush,
@@ -83,6 +86,8 @@ class OneNode:
         self.exits: list[Exit] = []
         self.connects: list[Connect] = []
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
+        # The node's connections to itself: each end to the other one.
+        self._loops: dict[int, int] = {}
         self._next_connection = 1
         if alone:
             self.run_until(lambda: self.broker.image.is_alive(1))
@@ -119,10 +124,19 @@ class OneNode:
                     if isinstance(chunk, FileSlice):
                         chunk = chunk.file.read(chunk.position, chunk.length)
                     self.sent[connection_id] += chunk
+                if connection_id in self._loops:
+                    data = bytes(self.sent.pop(connection_id))
+                    self.node.receive(Received(self._loops[connection_id], data), self.now)
+            case Connect(connection_id, "host1", 9092):
+                self._loop(connection_id)
             case Connect():
                 self.connects.append(effect)
             case Close(connection_id):
                 self.closed.append(connection_id)
+                if connection_id in self._loops:
+                    self.node.receive(
+                        Closed(self._loops.pop(connection_id), CloseReason.PEER), self.now
+                    )
             case Flush(file, subject):
                 self.disk.sync(file)
                 self.node.receive(Flushed(subject), self.now)
@@ -132,6 +146,14 @@ class OneNode:
                     self.node.receive(Flushed(subject), self.now)
             case Exit():
                 self.exits.append(effect)
+
+    def _loop(self, connection_id: int) -> None:
+        """The node connects to its own listener."""
+        accepted = self._next_connection
+        self._next_connection += 1
+        self._loops |= {connection_id: accepted, accepted: connection_id}
+        self.node.receive(Opened(accepted, BROKER, "host1"), self.now)
+        self.node.receive(Connected(connection_id), self.now)
 
     def advance(self, duration_ms: int) -> None:
         """Lets time pass, stopping at every deadline on the way."""

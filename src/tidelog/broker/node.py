@@ -37,6 +37,7 @@ from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
 from tidelog.broker.stopping import Stopping
+from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.broker.turns import Turns
 from tidelog.config import NodeConfig
@@ -111,6 +112,7 @@ class Node:
         )
         quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=router)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
+        self._transaction_checks = TransactionChecks(config, self._replicas, self._peers)
         self._stopping = Stopping(
             effects=parts.effects,
             directory=self._directory,
@@ -137,6 +139,7 @@ class Node:
             replica_link=self._replica_link,
             control=self.broker.control,
             markers=self._markers,
+            transaction_checks=self._transaction_checks,
             trace=trace,
         )
         # In the order in which each round drives them.
@@ -154,6 +157,7 @@ class Node:
             broker=self.broker,
             lifecycle=self._parts.lifecycle,
             replica_link=self._replica_link,
+            transaction_checks=self._transaction_checks,
             fail=self._stopping.fail,
         )
 
@@ -172,7 +176,7 @@ class Node:
         """All components, in their order."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
-        followers: list[ImageFollower] = [self._replica_link]
+        followers: list[ImageFollower] = [self._replica_link, self._transaction_checks]
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, self._markers]
         self._quorum_follower = QuorumFollower(
@@ -193,6 +197,7 @@ class Node:
             yield broker.groups
             yield broker.transactions
             yield self._markers
+            yield self._transaction_checks
         yield CallOutcomes(
             control=broker.control,
             controller_side=controller_side,

@@ -13,6 +13,7 @@ from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, PeerReached, Purpose
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
+from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
@@ -30,6 +31,7 @@ class PeerAnswers:
     replica_link: ReplicaLink
     control: ControlLink
     markers: TransactionMarkers
+    transaction_checks: TransactionChecks
     trace: Trace
 
     def flow(self, now: Instant) -> bool:
@@ -43,7 +45,7 @@ class PeerAnswers:
                     self._on_answered(peer_id, purpose, token, frame, now)
                 case Failed(peer_id, purpose, token, _):
                     self._on_failed(peer_id, purpose, token, now)
-                case PeerReached(peer_id) if peer_id >= 0:
+                case PeerReached(peer_id) if peer_id >= 0 and peer_id != self.node_id:
                     self.detector.on_reached(peer_id)
                 case PeerLost(peer_id, reason) if peer_id >= 0 and peer_id != self.node_id:
                     self.detector.on_connection_lost(peer_id, reason, now)
@@ -65,6 +67,9 @@ class PeerAnswers:
                 case Purpose.MARKERS:
                     self.trace.steps.name = "markers' answer"
                     self.markers.on_answered(token, frame, now)
+                case Purpose.TRANSACTION_CHECK:
+                    self.trace.steps.name = "coordinator's answer"
+                    self.transaction_checks.on_answered(token, frame, now)
                 case _:
                     self.trace.steps.name = "controller's answer"
                     self.control.on_answered(token, frame, now)
@@ -80,6 +85,8 @@ class PeerAnswers:
                 self.replica_link.on_failed(token, now)
             case Purpose.MARKERS:
                 self.markers.on_failed(token, now)
+            case Purpose.TRANSACTION_CHECK:
+                self.transaction_checks.on_failed(token, now)
             case _:
                 self.control.on_failed(token, now)
 

@@ -35,6 +35,7 @@ class Purpose(Enum):
     CONTROL = "control"
     REPLICA_FETCH = "replica fetch"
     MARKERS = "transaction markers"
+    TRANSACTION_CHECK = "transaction check"
     PROBE = "probe"
 
 

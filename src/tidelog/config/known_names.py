@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _FAMILIES: Final = """
-: add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
+:    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
     config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
     cordoned.log.dirs create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
@@ -93,7 +92,7 @@ ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protoc
     keystore.certificate.chain keystore.key keystore.location keystore.password keystore.type
     principal.mapping.rules protocol provider secure.random.implementation trustmanager.algorithm
     truststore.certificates truststore.location truststore.password truststore.type
-transaction: abort.timed.out.transaction.cleanup.interval.ms partition.verification.enable
+transaction: abort.timed.out.transaction.cleanup.interval.ms
     state.log.load.buffer.size two.phase.commit.enable
 """
 """Names by their beginning: `log:` is that of `log.initial.task.delay.ms`."""

@@ -189,6 +189,15 @@ group.max.size INT >= 1 -> groups.max_size
     Members that a group may have.
 """)
 
+TRANSACTION_CHECKS: Final = rows("""
+transaction.partition.verification.enable BOOLEAN -> replication.transaction_verification_enable
+    Whether a leader asks the coordinator of transactions before one begins in its partition.
+add.partitions.to.txn.retry.backoff.ms INT >= 1 -> broker.add_partitions_retry_backoff_ms
+    Wait before a leader asks again about a producer whose last transaction is just ending.
+add.partitions.to.txn.retry.backoff.max.ms INT >= 0 -> broker.add_partitions_retry_max_ms
+    How long a leader goes on asking.
+""")
+
 TRANSACTIONS: Final = rows("""
 transaction.state.log.num.partitions INT >= 1 -> transactions.log_num_partitions
     Partitions of the transaction topic.
@@ -221,6 +230,14 @@ tidelog.events.topic.enable BOOLEAN -> events.topic_enable
 """)
 
 NODE_PROPERTIES: Final = (
-    _IDENTITY | BROKER | CONTROLLER | QUORUM | REPLICATION | GROUPS | TRANSACTIONS | _EVENTS
+    _IDENTITY
+    | BROKER
+    | CONTROLLER
+    | QUORUM
+    | REPLICATION
+    | GROUPS
+    | TRANSACTION_CHECKS
+    | TRANSACTIONS
+    | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

@@ -116,6 +116,7 @@ class ReplicationConfig:
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1
     replica_selector_class: str = ""
+    transaction_verification_enable: bool = True
     metadata_work_per_turn: int = limits.REPLICA_WORK_PER_TURN
     """No property; the simulator makes it small, so that everything happens in slices."""
 
@@ -136,6 +137,8 @@ class BrokerConfig:
     fetch_max_bytes: int = 55 << 20
     connect_timeout_ms: int = 10_000
     max_connections: int = 2**31 - 1
+    add_partitions_retry_backoff_ms: int = 20
+    add_partitions_retry_max_ms: int = 100
     listen_backlog: int = 1024
     """More than Kafka's 50, which a few hundred clients overflow when they all come back after a
     failover. A client that is turned away tries again after a second."""

@@ -7,6 +7,8 @@
 | is stable, of consumers | the commit, where no member is subscribed to the topic |
 | otherwise | never |
 
+An offset that an open transaction may move does not expire (`transactions.py`).
+
 A commit with an expiry of its own (OffsetCommit 2 to 4) expires then. A group without members and
 without offsets is forgotten too. Kafka counts from the time at which the group became empty alone,
 and so forgets a fresh commit of a tool to a group that has long been empty.
@@ -26,6 +28,7 @@ from tidelog.groups.image import GroupImage
 from tidelog.groups.messages import GroupState
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupsRecord, OffsetRecord
 from tidelog.groups.subscriptions import subscribed_topics
+from tidelog.groups.transactions import waits_for
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
 from tidelog.model import NO_TIMESTAMP
 
@@ -90,9 +93,11 @@ class Expiry:
         records: list[GroupsRecord] = [
             OffsetRecord(group_id, each, None)
             for each, offset in image.offsets.items()
-            if each.topic not in subscribed and has_expired(offset)
+            if each.topic not in subscribed
+            and has_expired(offset)
+            and not waits_for(image.waiting, each)
         ]
-        is_used = group.members or group.pending
+        is_used = group.members or group.pending or image.waiting
         if len(records) == len(image.offsets) and value is not None and not is_used:
             records.append(GroupRecord(group_id, None))
         return records

@@ -5,10 +5,6 @@ from tidelog.broker.api.declaration import EnvelopeApi, HotApi, Listener
 from tidelog.wire.api import ApiKey
 
 
-def test_what_is_not_served_is_not_listed():
-    assert not {ApiKey.TXN_OFFSET_COMMIT} & APIS.advertised(Listener.BROKER).keys()
-
-
 def test_every_declaration_has_the_row_of_a_table():
     rows = {
         (api.name, api.key.value): (

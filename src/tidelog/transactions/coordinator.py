@@ -45,6 +45,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_TRANSACTION_RECORDS_PER_BATCH, TRANSACTIONS_PER_TURN
 from tidelog.model import TopicPartition
 from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
+from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.shared_map import SharedMap
 from tidelog.rsm.timers import Timers
 from tidelog.transactions import messages, transitions
@@ -62,7 +63,7 @@ from tidelog.transactions.messages import (
     ReplyTo,
     Request,
 )
-from tidelog.transactions.records import RawRecord, Transaction, TransactionRecord, TransactionState
+from tidelog.transactions.records import Transaction, TransactionRecord, TransactionState
 from tidelog.transactions.survey import Survey
 
 _NOT_COORDINATOR: Final = Refused(ErrorCode.NOT_COORDINATOR)
@@ -75,7 +76,7 @@ class TransactionCoordinator:
 
     def __init__(
         self,
-        log: ReplicatedLog[RawRecord],
+        log: ReplicatedLog[LogRecord],
         config: TransactionsConfig,
         trace: Trace,
         wanted: list[WantedMarkers],
@@ -140,7 +141,7 @@ class TransactionCoordinator:
 
     # The log ------------------------------------------------------------------------------
 
-    def load(self, batch: Committed[RawRecord]) -> None:
+    def load(self, batch: Committed[LogRecord]) -> None:
         """Takes the next batches of the log, which are committed."""
         self._kernel.on_committed(batch)
 

@@ -14,6 +14,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.rsm.kernel import Decision, Kernel
+from tidelog.rsm.log_records import LogRecord
 from tidelog.transactions.image import TransactionsImage
 from tidelog.transactions.messages import (
     PartitionsResult,
@@ -23,7 +24,7 @@ from tidelog.transactions.messages import (
     ReplyTo,
     Response,
 )
-from tidelog.transactions.records import RawRecord, Transaction, TransactionRecord
+from tidelog.transactions.records import Transaction, TransactionRecord
 from tidelog.transactions.transitions import check_legal
 
 _AGAIN: Final = ErrorCode.CONCURRENT_TRANSACTIONS
@@ -37,7 +38,7 @@ class Prepared(NamedTuple):
     """Who asked for it, if anyone did."""
 
 
-TransactionsKernel = Kernel[TransactionsImage, TransactionRecord | None, RawRecord, Response]
+TransactionsKernel = Kernel[TransactionsImage, TransactionRecord | None, LogRecord, Response]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -8,8 +8,9 @@ with changes that are not committed yet is found by comparing.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tidelog.rsm.log_records import InTransaction, LogRecord, TransactionEnd
 from tidelog.rsm.shared_map import SharedMap
-from tidelog.transactions.records import RawRecord, Transaction, TransactionRecord, decode, encode
+from tidelog.transactions.records import Transaction, TransactionRecord, decode, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +31,14 @@ class TransactionsMachine:
         # In which version values are written: 1 from level 1 of `transaction.version` on.
         self.value_version = 0
 
-    def encode(self, record: TransactionRecord | None) -> RawRecord:
+    def encode(self, record: TransactionRecord | None) -> LogRecord:
         """Key and value."""
         assert record is not None, "an unknown record is not written"
         return encode(record, self.value_version)
 
-    def decode(self, raw: RawRecord) -> TransactionRecord | None:
-        """The inverse of `encode`; `None` for a kind of record that is not known."""
-        return decode(raw)
+    def decode(self, raw: LogRecord) -> TransactionRecord | None:
+        """The inverse of `encode`; `None` for what no coordinator writes here."""
+        return None if isinstance(raw, InTransaction | TransactionEnd) else decode(raw)
 
     def replay(
         self,

@@ -21,10 +21,8 @@ from typing import Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
 from tidelog.model import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
+from tidelog.rsm.log_records import RawRecord
 from tidelog.wire.notation import CLASSIC, FLEXIBLE, MALFORMED, Notation, read_tags, write_tags
-
-RawRecord = tuple[bytes, bytes | None]
-"""Key and value as the log has them."""
 
 NO_PRODUCER_EPOCH: Final = -1
 

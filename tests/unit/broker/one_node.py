@@ -68,9 +68,15 @@ class OneNode:
     """The driver of one node."""
 
     def __init__(
-        self, *, disk: MemoryDisk | None = None, alone: bool = True, **settings: str
+        self,
+        *,
+        disk: MemoryDisk | None = None,
+        alone: bool = True,
+        reaches_itself: bool = False,
+        **settings: str,
     ) -> None:
-        """Starts the node and unfences it if it is `alone`; else the test acts for other voters."""
+        """Starts the node and unfences it if it is `alone`; else the test acts for other voters.
+        The node `reaches_itself`, or the test acts for its other end."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = parse_node_config(SETTINGS | given)
         self.disk = disk or MemoryDisk(root="host1")
@@ -86,6 +92,7 @@ class OneNode:
         self.exits: list[Exit] = []
         self.connects: list[Connect] = []
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
+        self._reaches_itself = reaches_itself
         # The node's connections to itself: each end to the other one.
         self._loops: dict[int, int] = {}
         self._next_connection = 1
@@ -127,7 +134,7 @@ class OneNode:
                 if connection_id in self._loops:
                     data = bytes(self.sent.pop(connection_id))
                     self.node.receive(Received(self._loops[connection_id], data), self.now)
-            case Connect(connection_id, "host1", 9092):
+            case Connect(connection_id, "host1", 9092) if self._reaches_itself:
                 self._loop(connection_id)
             case Connect():
                 self.connects.append(effect)

@@ -27,7 +27,7 @@ class Producer(NamedTuple):
 
 def one_node(**settings: str) -> OneNode:
     """A node that coordinates, and has topic `t` with two partitions."""
-    node = OneNode(**{**SETTINGS, **settings})
+    node = OneNode(reaches_itself=True, **{**SETTINGS, **settings})
     wire = node.client()
     wire.create_topic("t", 2)
     find(wire)

@@ -139,4 +139,5 @@ def data_loss_swarm(seed: int) -> Swarm:
         voter_gap_ms=0,
         unclean_elections=unclean,
         committers=0,
+        transactors=0,
     )

@@ -109,6 +109,8 @@ class Swarm:
     """Of a turn, to follow the metadata. Where it is little, replicas are often late."""
     committers: int = 0
     """Groups for which clients commit offsets; none where what is committed may be lost."""
+    transactors: int = 0
+    """Clients that write transactions; likewise."""
 
     @property
     def damages(self) -> bool:
@@ -204,6 +206,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         controllers=0,
         disk_faults=some(prng, *DAMAGE),
         committers=0,
+        transactors=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -258,4 +261,5 @@ def draw_plain(seed: int) -> Swarm:
         hardware=stream(seed, "swarm of the hardware").choice(MACHINES),
         metadata_work=slices.choice((1, 10, 300, limits.REPLICA_WORK_PER_TURN)),
         committers=stream(seed, "swarm of the groups").choice((0, 0, 1, 3)),
+        transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
     )

@@ -224,6 +224,7 @@ class CoordinatorSeats(Generic[C]):
     def _fail(self, number: int, seat: Seat[C], reason: str) -> None:
         """The partition is no longer led, or cannot be read; the metadata will say who leads."""
         seat.failure = reason
+        self._deadline.forget()
         self._busy.pop(number, None)
         self._retire(seat)
 

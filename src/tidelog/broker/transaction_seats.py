@@ -14,15 +14,13 @@ from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
-from tidelog.metadata.image import MetadataImage
+from tidelog.metadata.image import TRANSACTION_VERSION, MetadataImage
 from tidelog.model import TRANSACTIONS_TOPIC, TopicPartition
 from tidelog.replication.replicas import Replicas
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.endings import WantedMarkers
 from tidelog.transactions.messages import Marker, Refused, Request, Response
 from tidelog.transactions.records import Transaction
-
-TRANSACTION_VERSION = "transaction.version"
 
 
 class TransactionCall(Call[Response]):

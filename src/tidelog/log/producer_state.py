@@ -133,7 +133,7 @@ class ProducerStates:
         if header.producer_id < 0:
             return None
         if self.guards.by_id and header.is_transactional:
-            self.guards.forget(header.producer_id)
+            self.guards.on_batch(header)
         if header.is_control:
             return marker and self._replay_marker(header, last_offset, timestamp, marker)
         entry = self.by_id.get(header.producer_id) or self._new_entry(header.producer_id)

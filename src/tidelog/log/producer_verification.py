@@ -88,9 +88,16 @@ class Guards:
             detail = f"{sent}, its transaction begins at `{lowest}`"
             raise ProtocolError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
 
-    def forget(self, producer_id: int) -> None:
-        """The log has a batch of the transaction, or its end."""
-        self.by_id.pop(producer_id, None)
+    def on_batch(self, header: BatchHeader) -> None:
+        """Forgets a guard when the log has a batch of its transaction, or its end. A producer of
+        version 2 begins its next transaction while the marker of the last one is on its way. That
+        marker has at most the epoch of the guard, and ends nothing that is asked about."""
+        guard = self.by_id.get(header.producer_id)
+        if guard is None:
+            return
+        is_earlier = guard.bumps_epoch and header.producer_epoch <= guard.producer_epoch
+        if not (header.is_control and is_earlier):
+            del self.by_id[header.producer_id]
 
     def expire(self, wall_ms: int, expiration_ms: int) -> None:
         """Forgets guards whose batches never came back."""

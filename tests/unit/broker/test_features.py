@@ -31,6 +31,5 @@ def test_a_new_cluster_finalises_only_levels_that_this_software_runs():
 
 
 def test_nothing_is_offered_that_has_no_coordinator():
-    """transaction.version 2 or group.version 1 would make clients use APIs that are not served."""
-    assert FEATURES["transaction.version"] == (0, 0)
+    """group.version 1 would make clients use APIs that are not served."""
     assert FEATURES["group.version"] == (0, 0)

@@ -15,7 +15,10 @@ from tidelog.metadata.records import (
 )
 
 CONFIG = ControllerConfig(min_insync_replicas=2)
-OURS = {"metadata.version", "eligible.leader.replicas.version"}
+LEVELS = {"metadata.version": 30, "eligible.leader.replicas.version": 1, "transaction.version": 2}
+
+
+OURS = {"metadata.version", "eligible.leader.replicas.version", "transaction.version"}
 
 
 def test_an_empty_log_is_bootstrapped_as_kafka_does() -> None:
@@ -26,7 +29,7 @@ def test_an_empty_log_is_bootstrapped_as_kafka_does() -> None:
         for record in kafka
         if not isinstance(record, FeatureLevelRecord) or record.name in OURS
     ]
-    assert len(expected) == 5
+    assert len(expected) == 6
     assert activation_records(EMPTY_IMAGE, CONFIG) == expected
 
 
@@ -49,7 +52,7 @@ def test_the_first_and_the_second_activation() -> None:
     stage = Stage(config=replace(CONFIG, min_insync_replicas=3))
     stage.lead()
     image = stage.controller.image
-    assert image.features == {"metadata.version": 30, "eligible.leader.replicas.version": 1}
+    assert image.features == LEVELS
     assert image.broker_configs(None) == {"min.insync.replicas": "3"}
     first = stage.records()
     stage.lose()

@@ -4,7 +4,9 @@ import pytest
 
 from tests.unit.log.harness import WALL_MS, LogBench, batch
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.log.producer_verification import Guards
 from tidelog.log.values import AppendOrigin
+from tidelog.records.batch import iter_headers
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 PRODUCER = 9
@@ -102,3 +104,20 @@ def test_guards_expire_and_open_transactions_do_not():
         producers.expire(WALL_MS + 10_000, 1000)
     assert producers.has_open_transaction(PRODUCER, 0)
     assert not producers.guards.is_current(10, other)
+
+
+@pytest.mark.parametrize(
+    ("bumps_epoch", "marker_epoch", "is_forgotten"),
+    [(False, 3, True), (False, 4, True), (True, 3, False), (True, 2, False), (True, 4, True)],
+)
+def test_the_marker_of_the_transaction_before_ends_no_question(
+    bumps_epoch, marker_epoch, is_forgotten
+):
+    """Version 2: the next transaction is asked about while the marker of the last one is on its
+    way. It has the epoch of the next one; the marker of that one has a higher epoch."""
+    guards = Guards()
+    guard = guards.begin(7, 3, 0, bumps_epoch=bumps_epoch, wall_ms=0)
+    marker = build_end_txn_marker(EndTxnMarker(True, 1), 7, marker_epoch, 0)
+    ((_, header),) = iter_headers(marker)
+    guards.on_batch(header)
+    assert guards.is_current(7, guard) != is_forgotten

@@ -67,9 +67,9 @@ class TransactionReader:
             self._ends.clear()
         has_any = any(each.transactions for each in self._transactors.values())
         return [
-            f"{TRANSACTIONAL_TOPIC}-{number} is read to {position}, ends are {self._ends.get(number)}"
+            f"{TRANSACTIONAL_TOPIC}-{number} is read to {position}, ends are {ends}"
             for number, position in self._positions.items()
-            if has_any and self._ends.get(number) != (position, position)
+            if has_any and (ends := self._ends.get(number)) != (position, position)
         ]
 
     def _fetch(self, number: int) -> None:

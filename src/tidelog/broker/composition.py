@@ -102,9 +102,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         control=control,
         auto_topics=AutoTopics(control, trace, enabled=config.broker.auto_create_topics_enable),
         fetch_sessions=fetch_sessions,
-        groups=GroupSeats(
-            config=config, replicas=replicas, prng=Prng(prng.next_u64()), trace=trace
-        ),
+        groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),
         transactions=TransactionSeats(config, replicas, trace),
         trace=trace,
         long_answers=LongAnswers(trace.steps),

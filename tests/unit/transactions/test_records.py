@@ -79,7 +79,7 @@ def test_what_is_written_is_read(version):
     assert decode(encode(forgotten, version)) == forgotten
 
 
-def test_an_unknown_kind_is_no_record_of_ours():
+def test_an_unknown_kind_is_passed_over():
     assert decode((b"\x00\x05\x00\x01x", b"\x00\x00")) is None
 
 

@@ -34,7 +34,7 @@ PREPARED = (PREPARE_COMMIT, PREPARE_ABORT)
 NOW = 1000
 AGAIN = ErrorCode.CONCURRENT_TRANSACTIONS
 FENCED = ErrorCode.PRODUCER_FENCED
-NO_SUCH = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+UNMAPPED = ErrorCode.INVALID_PRODUCER_ID_MAPPING
 INVALID = ErrorCode.INVALID_TXN_STATE
 
 
@@ -152,10 +152,10 @@ def test_partitions_are_added(state):
 
 @pytest.mark.parametrize("state", TransactionState)
 def test_only_the_producer_adds(state):
-    assert add(known(state), T1, producer_id=8) is NO_SUCH
+    assert add(known(state), T1, producer_id=8) is UNMAPPED
     assert add(known(state), T1, epoch=4) is FENCED
     assert add(known(state), T1, epoch=6) is FENCED
-    assert add(None, T1) is NO_SUCH
+    assert add(None, T1) is UNMAPPED
 
 
 # EndTxn ------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_an_end_of_the_older_protocol(case, expected):
         assert after is expected
     for epoch in (4, 6):
         assert ended(state, epoch, commit=commit, version=0) is FENCED
-    assert ended(state, commit=commit, version=0, producer_id=8) is NO_SUCH
+    assert ended(state, commit=commit, version=0, producer_id=8) is UNMAPPED
 
 
 PRESENT = {
@@ -216,7 +216,7 @@ def test_an_end_with_an_epoch_of_its_own(case, expected):
     else:
         assert after is expected
     assert ended(state, 6, commit=commit) is FENCED
-    assert ended(state, commit=commit, producer_id=8) is NO_SUCH
+    assert ended(state, commit=commit, producer_id=8) is UNMAPPED
 
 
 @pytest.mark.parametrize(("case", "expected"), REPEATED.items())
@@ -228,7 +228,7 @@ def test_a_repeated_end_with_an_epoch_of_its_own(case, expected):
 
 def test_an_end_of_an_unknown_id():
     for version in (0, 2):
-        assert end(None, EndTransaction("x", 7, 5, True, version), NOW) is NO_SUCH
+        assert end(None, EndTransaction("x", 7, 5, True, version), NOW) is UNMAPPED
 
 
 @pytest.mark.parametrize("commit", [True, False])

@@ -83,7 +83,7 @@ def test_a_broker_adds_and_verifies_for_several_producers(version):
 
 
 @pytest.mark.parametrize("version", BATCHED)
-def test_no_transaction_is_no_question(version):
+def test_nothing_is_asked_about_no_transaction(version):
     assert ask_as_broker(one_node().client(), version) == {}
 
 

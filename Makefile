@@ -26,7 +26,7 @@ help:
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
 	@echo "make bench-work-costs  what operations of the disk and work of the node cost, for the simulator"
-	@echo "make bench-controller  time until the partitions of a dead broker have leaders"
+	@echo "make bench-controller  virtual time until the partitions of a dead broker have leaders"
 
 $(VENV)/.demo: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,54 +1,31 @@
-"""How long until all partitions of a dead broker are led again.
+"""What it costs, without disks, to lead the partitions of a dead broker again.
 
     make bench-controller                       # 1,000 and 10,000 partitions
-    python -m bench.controller --partitions 1000 --rounds 5 --output json
-    python -m bench.controller --partitions 10000 --in-memory
+    python -m bench.controller --partitions 1000 --output json
 
-Three real nodes with default settings, topics of 100 partitions with three replicas, so that every
-partition has a replica on every broker and each broker leads a third of them. A broker that is not
-the active controller is killed, and then one that is. The figure is the time from the kill until
-both other nodes name a live leader for the partitions that the dead one led: two of them, the first
-and the last that were created, are asked for all the time (describing ten thousand would itself
-take longer), then all of them once.
-The half second of `tidelog.broker.disconnect.grace.ms` is in it.
-
-With `--in-memory` the same nodes run in the simulator, on disks of memory, where other work on the
-machine does not count. The figure is then two: the virtual time from the kill to the last node that
-knows all new leaders (the half second, and delays of messages and flushes), and the CPU seconds
-that all nodes together spent meanwhile. On real nodes the time is at most their sum, when each has
-a core.
-
-Besides: how long creating the topics, a clean stop of all nodes, and their start took.
+Three nodes with default settings in the simulator, on disks of memory, where other work on the
+machine does not count; topics of 100 partitions with three replicas, so that every partition has a
+replica on every broker and each broker leads a third of them. A broker that is not the active
+controller is killed. The figure is two: the virtual time from the kill to the last node that knows
+all new leaders (the half second of `tidelog.broker.disconnect.grace.ms`, and delays of messages and
+flushes), and the CPU seconds that all nodes together spent meanwhile. On real nodes, which
+`bench.scale` kills, the time is at most their sum, when each has a core.
 """
 
 import argparse
 import json
 import os
 import platform
-import resource
-import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import closing
-from pathlib import Path
 
-from tidelog.client import AdminClient, AdminError, Unreachable
-from tidelog.client.blocking import Brokers
-from tidelog.client.core.calls import request
-from tidelog.client.core.values import parse_addresses
 from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import PartitionImage
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
-from tidelog.testing import LocalCluster
-from tidelog.testing.waiting import wait_until
-from tidelog.wire.api import ApiKey
-from tidelog.wire.values import millis
 
 PER_TOPIC = 100
-PATIENCE_S = 300
 
 
 def topics_of(partitions: int) -> list[str]:
@@ -56,110 +33,7 @@ def topics_of(partitions: int) -> list[str]:
     return [f"t{number:03}" for number in range(max(1, partitions // PER_TOPIC))]
 
 
-def led_by(cluster: LocalCluster, asked: int, topics: Sequence[str], node_id: int) -> int | None:
-    """How many partitions `node_id` leads, or no broker, by the metadata of the node `asked`."""
-    try:
-        with AdminClient([cluster.node(asked).address], timeout_s=30) as admin:
-            found = admin.describe_topics(topics)
-    except (Unreachable, AdminError):
-        return None
-    return sum(one.leader in (node_id, -1) for topic in found for one in topic.partitions)
-
-
-def measure_round(cluster: LocalCluster, topics: Sequence[str], victim: int) -> float:
-    """Kills a broker; seconds until its partitions are led again. It is back and in sync after."""
-    others = [node.node_id for node in cluster.nodes if node.node_id != victim]
-    sample = [f"first-{victim}", f"last-{victim}"]
-    assert led_by(cluster, victim, sample, victim), "the broker to be killed leads nothing"
-    killed = time.monotonic()
-    cluster.kill(victim)
-    for other in others:
-        wait_until(
-            lambda other=other: led_by(cluster, other, sample, victim) == 0,
-            PATIENCE_S,
-            f"leaders as node {other} sees them",
-        )
-    took = time.monotonic() - killed
-    for other in others:
-        assert led_by(cluster, other, topics, victim) == 0, f"node {other} sees less"
-    cluster.start_node(victim)
-    cluster.wait_until_ready(PATIENCE_S)
-    wait_until(lambda: is_in_sync(cluster, topics), PATIENCE_S, "full ISRs")
-    balance(cluster, topics)
-    return took
-
-
-def balance(cluster: LocalCluster, topics: Sequence[str]) -> None:
-    """Each broker leads its third again, or the next round would find less to do."""
-    wish = request(
-        ApiKey.ELECT_LEADERS,
-        election_type=0,
-        topic_partitions=None,
-        timeout=millis(PATIENCE_S * 1000),
-    )
-    addresses = parse_addresses(node.address for node in cluster.nodes)
-    with closing(Brokers(addresses, client_id="bench", timeout_s=PATIENCE_S)) as brokers:
-        brokers.any(wish, attempt_s=PATIENCE_S)
-    wait_until(lambda: is_balanced(cluster, topics), PATIENCE_S, "preferred leaders")
-
-
-def create_samples(admin: AdminClient, name: str) -> None:
-    """A partition led by each of the three nodes."""
-    for leader in (1, 2, 3):
-        others = [node_id for node_id in (1, 2, 3) if node_id != leader]
-        admin.create_topic(f"{name}-{leader}", assignment=[[leader, *others]])
-
-
-def is_in_sync(cluster: LocalCluster, topics: Sequence[str]) -> bool:
-    """Whether all replicas are."""
-    with cluster.admin(PATIENCE_S) as admin:
-        found = admin.describe_topics(topics)
-    return all({*one.isr} == {*one.replicas} for topic in found for one in topic.partitions)
-
-
-def is_balanced(cluster: LocalCluster, topics: Sequence[str]) -> bool:
-    """Whether the first replica leads everywhere."""
-    with cluster.admin(PATIENCE_S) as admin:
-        found = admin.describe_topics(topics)
-    return all(one.leader == one.replicas[0] for topic in found for one in topic.partitions)
-
-
-def measure(partitions: int, rounds: int, base_port: int | None) -> dict[str, object]:
-    """All figures of one size."""
-    figures: dict[str, object] = {"partitions": partitions}
-    topics = topics_of(partitions)
-    with tempfile.TemporaryDirectory(prefix="controller-") as directory:
-        place = Path(directory) / "cluster"
-        cluster = LocalCluster(3, data_dir=place, profile="default", base_port=base_port)
-        with cluster:
-            began = time.monotonic()
-            with cluster.admin(PATIENCE_S) as admin:
-                create_samples(admin, "first")
-                for topic in topics:
-                    admin.create_topic(topic, partitions=PER_TOPIC, replication_factor=3)
-                create_samples(admin, "last")
-            wait_until(lambda: is_in_sync(cluster, topics), PATIENCE_S, "topics")
-            figures["create_s"] = round(time.monotonic() - began, 2)
-            figures["re_led_s"] = []
-            figures["re_led_with_controller_s"] = []
-            for number in range(2 * rounds):
-                with cluster.admin() as admin:
-                    controller = admin.describe_quorum().leader_id
-                others = [node.node_id for node in cluster.nodes if node.node_id != controller]
-                victim = controller if number % 2 else others[number // 2 % 2]
-                name = "re_led_with_controller_s" if number % 2 else "re_led_s"
-                took = round(measure_round(cluster, topics, victim), 2)
-                figures[name] = [*figures[name], took]  # type: ignore[misc]
-            began = time.monotonic()
-            cluster.stop(PATIENCE_S)
-            figures["stop_s"] = round(time.monotonic() - began, 2)
-            began = time.monotonic()
-            cluster.start(PATIENCE_S)
-            figures["start_s"] = round(time.monotonic() - began, 2)
-    return figures
-
-
-def measure_in_memory(partitions: int) -> dict[str, object]:
+def measure(partitions: int) -> dict[str, object]:
     """One kill of a broker that is not the controller, on simulated nodes."""
     world = World(1, settings=profile_settings("default", 3))
     world.driver.check_every = 0
@@ -227,23 +101,15 @@ def main() -> None:
         prog="python -m bench.controller", description=__doc__.splitlines()[0]
     )
     parser.add_argument("--partitions", type=int, nargs="*", default=[1_000, 10_000])
-    parser.add_argument("--rounds", type=int, default=3, help="kills of each kind")
-    parser.add_argument("--base-port", type=int)
-    parser.add_argument("--in-memory", action="store_true", help="simulated nodes, no files")
     parser.add_argument("--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     rows = []
     for partitions in options.partitions:
-        rows.append(
-            measure_in_memory(partitions)
-            if options.in_memory
-            else measure(partitions, options.rounds, options.base_port)
-        )
+        rows.append(measure(partitions))
         if options.output == "table":
             print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
     if options.output == "json":
-        machine = f"{os.cpu_count()} cores, {platform.machine()}, {hard} open files"
+        machine = f"{os.cpu_count()} cores, {platform.machine()}"
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         print(json.dumps({"sizes": rows, "machine": machine, "at": at}))
 

@@ -5,34 +5,19 @@ The jars and a JVM are those of `make interop`. The class has what the benches n
 own except for ports and directories, and the heap is the one that Kafka's start script gives.
 """
 
-import os
 import subprocess
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.interop.java_tools import QUIET, run_tool
-from tests.interop.kafka_node import CLUSTER_ID
-from tests.interop.prepare import KAFKA_JARS
+from tests.interop.kafka_node import PROPERTIES, format_node, start_node
 
 from tidelog.client import AdminClient, AdminError, Unreachable
-from tidelog.pipeline.spark.java import find_java
 from tidelog.testing.ports import ports_from
 from tidelog.testing.waiting import wait_until
 
 HEAP: Final = ("-Xmx1G", "-Xms1G", "-XX:+UseG1GC")
 START_TIMEOUT_S: Final = 120
-PROPERTIES: Final = """\
-process.roles=broker,controller
-node.id={node_id}
-controller.quorum.voters={voters}
-listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=BROKER://127.0.0.1:{port}
-listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=BROKER
-controller.listener.names=CONTROLLER
-log.dirs={directory}
-"""
 
 
 class KafkaCluster:
@@ -52,9 +37,7 @@ class KafkaCluster:
                 controller_port=ports.controller,
                 directory=directory / f"data-{node_id}",
             )
-            file = self._file(node_id)
-            file.write_text(text)
-            run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file))
+            format_node(self._file(node_id), text)
 
     def __enter__(self) -> Self:
         for node_id in self._ports:
@@ -82,15 +65,9 @@ class KafkaCluster:
 
     def start_node(self, node_id: int) -> None:
         """Starts a node; it is not waited for."""
-        java, file = str(find_java(os.environ).executable), str(self._file(node_id))
-        with (self._directory / f"log-{node_id}").open("ab") as log:
-            self._processes[node_id] = subprocess.Popen(
-                [java, *HEAP, QUIET, "-cp", f"{KAFKA_JARS}/*", "kafka.Kafka", file],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self._directory,
-            )
+        self._processes[node_id] = start_node(
+            self._file(node_id), self._directory / f"log-{node_id}", HEAP
+        )
 
     def kill(self, node_id: int) -> None:
         """SIGKILL."""

@@ -20,7 +20,9 @@ What the figures are:
   all three replicas have.
 - p99: of the acknowledgements of watched partitions, from the request until the topic is served.
 - gap: the longest time between two acknowledgements of a watched partition after a broker was
-  killed (one that is not the active controller); of the sixty the least, the median, the longest.
+  killed, first one that is not the active controller, then one that is; of the sixty the least, the
+  median, the longest.
+- clients: see `bench/scale_clients.py`.
 - restart: from the start of the process until no ISR is smaller than three.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
 - turn: the longest turn of any node in the minute before the end of a step, and how many were above
@@ -46,6 +48,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from bench.kafka_cluster import KafkaCluster
+from bench.scale_clients import measure_clients
 from bench.smoke import resident_mb
 from bench.unavailability import probing_producer, quantile
 from confluent_kafka import KafkaException, Producer
@@ -54,6 +57,7 @@ from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
 from tidelog.client import AdminError, Unreachable
+from tidelog.client.core.values import parse_addresses
 from tidelog.testing import LocalCluster
 from tidelog.testing.ports import ports_from
 from tidelog.testing.waiting import wait_until
@@ -269,6 +273,18 @@ class Bench:
         self.watch.topics += BEFORE + AFTER
         self.watch.wait_for_all(time.monotonic())
 
+    def clients(self) -> None:
+        """Many connections, a consumer of many partitions, one busy partition among idle ones."""
+        self.watch.topics.clear()
+        time.sleep(1)
+        pids = [self.pid(node_id) for node_id in (1, 2, 3)]
+        cpu = lambda: sum(map(cpu_s, pids))  # noqa: E731
+        addresses = parse_addresses(self.cluster.bootstrap_servers.split(","))
+        with self.step("clients"):
+            self.figures |= measure_clients(addresses, BIG, self.partitions, cpu)
+        self.watch.topics += BEFORE + AFTER
+        self.watch.wait_for_all(time.monotonic())
+
     def pid(self, node_id: int) -> int:
         """The process of a node."""
         if isinstance(self.cluster, KafkaCluster):
@@ -279,16 +295,22 @@ class Bench:
 
     def fail_over(self) -> None:
         """Kills a broker that is not the active controller; it is back and in sync after."""
-        victim = next(n for n in (1, 2, 3) if n != self.epoch()[1])
+        self._kill(next(n for n in (1, 2, 3) if n != self.epoch()[1]), "")
+
+    def fail_over_controller(self) -> None:
+        """Kills the one that is."""
+        self._kill(self.epoch()[1], "controller_")
+
+    def _kill(self, victim: int, prefix: str) -> None:
         began = time.monotonic()
         self.cluster.kill(victim)
         self.watch.wait_for_all(began)
         gaps = self.watch.gaps_s(began)
         names = ("least", "median", "longest")
         for name, gap in zip(names, (min(gaps), median(gaps), max(gaps)), strict=True):
-            self.figures[f"gap_{name}_s"] = round(gap, 2)
+            self.figures[f"{prefix}gap_{name}_s"] = round(gap, 2)
         time.sleep(2)
-        with self.step("restart_after_kill"):
+        with self.step(f"{prefix}restart_after_kill"):
             self.cluster.start_node(victim)
             wait_until(lambda: 2 in self.isr_sizes(), PATIENCE_S, "a smaller ISR")
             self.wait_for_full_isrs()
@@ -361,7 +383,9 @@ def cpu_s(pid: int) -> float:
 STEPS: dict[str, Callable[[Bench], None]] = {
     "create": Bench.create,
     "idle": Bench.idle,
+    "clients": Bench.clients,
     "kill": Bench.fail_over,
+    "kill-controller": Bench.fail_over_controller,
     "restart": Bench.restart,
     "elect": Bench.elect,
     "reassign": Bench.reassign,

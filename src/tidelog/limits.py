@@ -92,14 +92,22 @@ SYNC_ALL_FROM_LOGS: Final = 64
 """From so many logs that have to be made durable together, the whole file system is synced."""
 
 REPLICA_WORK_PER_TURN: Final = 4000
-"""What a node does in one turn to follow the metadata, before it looks at its connections again;
-the rest waits for the next turns. The unit is about a microsecond of a machine with two cores."""
+"""What a node does in one turn to follow the metadata, to make files, and to apply what leaders
+sent, before it looks at its connections again; the rest waits for the next turns. The unit is about
+a microsecond of a machine with two cores."""
 
 ROLE_CHANGE_WORK: Final = 60
 """A replica begins or ceases to lead, follows another leader, or takes another configuration."""
 
 LOG_CREATION_WORK: Final = 500
 """A new log: its directory and its files. What goes beyond `REPLICA_WORK_PER_TURN` waits."""
+
+FIRST_RECORDS_WORK: Final = 250
+"""The first records of a log, or of a segment: their file is made."""
+
+FETCHED_PARTITION_WORK: Final = 40
+"""A follower takes over what its leader sent of a partition; what goes beyond the work of a turn is
+applied in the next turns, and only then is the leader asked for more."""
 
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
@@ -111,6 +119,9 @@ What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
 MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 """Replicas that a pass over all of them looks at in one turn; it goes on in the next."""
 
+MAX_REPLICAS_SCANNED_PER_TURN: Final = 2000
+"""The same for a pass that only finds those that wait for followers, while one of these is gone."""
+
 MAX_SEGMENTS_JUDGED_PER_TURN: Final = 2000
 """Segments that retention looks at in one turn, but at least one replica: some milliseconds' worth.
 A replica without records counts as one."""
@@ -120,6 +131,15 @@ MAX_SEGMENTS_TAKEN_OUT_PER_TURN: Final = 20
 
 MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
 """Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""
+
+CLEANING_WORK_PER_TURN: Final = 1000
+"""What a cleaner does in one turn: a unit is a record or a kilobyte, about two microseconds."""
+
+CLEANING_PAUSE_MS: Final = 2
+"""Between two of its turns. So a node that has other work has more than half of its time for it."""
+
+RECORDS_CLEANED_PER_STEP: Final = 500
+"""Records of one batch between two looks at that bound: a batch may have a hundred thousand."""
 
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
@@ -142,8 +162,11 @@ MAX_PARTITIONS_READ_PER_TURN: Final = 500
 have nothing new, and take it some ten microseconds."""
 
 MAX_PARTITIONS_WITH_RECORDS: Final = 250
-"""Partitions with records in an answer that need not name them all. The follower appends them in
-one turn, at some fifty microseconds each."""
+"""Partitions with records in an answer that need not name them all. A follower acknowledges none of
+them before it has appended all, at some fifty microseconds each."""
+
+FIRST_RECORDS_COUNT: Final = 8
+"""For so many of them counts one whose first records a follower gets: it makes a file for them."""
 
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.interop.prepare import KAFKA_JARS
@@ -38,7 +39,7 @@ def run_tool(tool: str, *arguments: str) -> str:
     return done.stdout
 
 
-def java_command(name: str, *arguments: str) -> list[str]:
-    """How a class of Apache Kafka is started."""
+def java_command(name: str, *arguments: str, options: Sequence[str] = SHORT_LIVED) -> list[str]:
+    """How a class of Apache Kafka is started, with these options of Java."""
     java = str(find_java(os.environ).executable)
-    return [java, *SHORT_LIVED, QUIET, "-cp", f"{KAFKA_JARS}/*", name, *arguments]
+    return [java, *options, QUIET, "-cp", f"{KAFKA_JARS}/*", name, *arguments]

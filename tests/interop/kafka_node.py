@@ -2,10 +2,11 @@
 
 import socket
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from tests.interop.java_tools import java_command, run_tool
+from tests.interop.java_tools import SHORT_LIVED, java_command, run_tool
 from tidelog.testing.waiting import wait_until
 
 START_TIMEOUT_S = 120
@@ -14,20 +15,42 @@ CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 LOG_LINES = 30
 PROPERTIES = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller_port}
+node.id={node_id}
+controller.quorum.voters={voters}
 listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
 advertised.listeners=BROKER://127.0.0.1:{port}
 listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
 log.dirs={directory}
+"""
+ALONE = """\
 offsets.topic.replication.factor=1
 offsets.topic.num.partitions=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 transaction.state.log.num.partitions=3
 """
+
+
+def format_node(file: Path, properties: str) -> None:
+    """Writes a node's properties file and formats its directory."""
+    file.write_text(properties)
+    run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file))
+
+
+def start_node(
+    file: Path, log_file: Path, options: Sequence[str] = SHORT_LIVED
+) -> "subprocess.Popen[bytes]":
+    """Starts a node; it is not waited for. What it prints is added to the log file."""
+    with log_file.open("ab") as log:
+        return subprocess.Popen(
+            java_command("kafka.Kafka", str(file), options=options),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=file.parent,
+        )
 
 
 class KafkaNode:
@@ -37,23 +60,18 @@ class KafkaNode:
         port, controller_port = _free_ports(2)
         # For clients.
         self.bootstrap_servers = f"127.0.0.1:{port}"
-        properties = directory / "kafka.properties"
-        properties.write_text(
-            PROPERTIES.format(
-                port=port, controller_port=controller_port, directory=directory / "data"
-            )
+        file = directory / "kafka.properties"
+        properties = PROPERTIES.format(
+            node_id=1,
+            voters=f"1@127.0.0.1:{controller_port}",
+            port=port,
+            controller_port=controller_port,
+            directory=directory / "data",
         )
-        run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties))
+        format_node(file, properties + ALONE)
         # The node's output.
         self._log_file = directory / "kafka.log"
-        with self._log_file.open("wb") as log:
-            self._process = subprocess.Popen(
-                java_command("kafka.Kafka", str(properties)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=directory,
-            )
+        self._process = start_node(file, self._log_file)
 
     def __enter__(self) -> "KafkaNode":
         try:

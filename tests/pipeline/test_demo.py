@@ -7,18 +7,9 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
+from tests.unit.cli.command import tidelog
+
 pytestmark = [pytest.mark.process, pytest.mark.spark]
-
-
-def _demo(directory, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tidelog.cli.main", "demo", *map(str, arguments)],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 def test_a_users_file_survives_the_death_of_a_leader(tmp_path):
@@ -27,16 +18,14 @@ def test_a_users_file_survives_the_death_of_a_leader(tmp_path):
     lines[2000:2000] = ["", "C2,1,2,3"]
     file = tmp_path / "orders.csv"
     file.write_text("\n".join(["customer,number,amount", *lines]) + "\n")
-    done = _demo(
-        tmp_path,
-        "--input",
-        file,
-        "--key-field",
-        "customer",
-        "--output",
-        "json",
-        "--data-dir",
-        "out",
+    arguments = f"--input {file} --key-field customer --output json --data-dir out"
+    done = subprocess.run(
+        [sys.executable, "-m", "tidelog.cli.main", "demo", *arguments.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout.splitlines()[-1])
@@ -63,13 +52,15 @@ def test_a_users_file_survives_the_death_of_a_leader(tmp_path):
         (("--brokers", "2"), "--brokers"),
     ],
 )
-def test_wrong_use_is_one_message_and_starts_nothing(tmp_path, arguments, message):
+def test_wrong_use_is_one_message_and_starts_nothing(
+    tmp_path, monkeypatch, capsys, arguments, message
+):
     (tmp_path / "empty.csv").touch()
     (tmp_path / "file.txt").touch()
     (tmp_path / "kept" / "cluster").mkdir(parents=True)
-    done = _demo(tmp_path, *arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "hint: " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    monkeypatch.chdir(tmp_path)
+    done = tidelog(capsys, "demo", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+    assert "hint: " in done.err
+    assert "Traceback" not in done.err

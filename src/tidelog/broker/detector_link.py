@@ -1,7 +1,8 @@
-"""What the failure detector wants and finds, carried to `peers`, the quorum and the controller.
+"""What the failure detector wants and finds, carried to `peers` and to those that act on it.
 
 A probe is the watch connection to a peer. A suspicion starts an election where the suspect leads
-the quorum, and on the active controller it fences the suspect. A peer that is merely in doubt
+the quorum, on the active controller it fences the suspect, and where this node leads partitions
+that wait for the suspect, it proposes ISRs without it. A peer that is merely in doubt
 changes nothing but the answers to clients, which then do not name it as a leader
 (`Broker.unreachable`).
 """
@@ -41,6 +42,8 @@ class DetectorLink:
                 self._on_suspected(node_id, now)
             else:
                 self._on_reached(node_id, now)
+        if changes:
+            self.broker.replicas.suspect(frozenset(self.detector.suspected), now)
         return bool(changes)
 
     def _probe(self, node_id: int) -> None:

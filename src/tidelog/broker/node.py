@@ -47,6 +47,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
+from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import METADATA_PARTITION
@@ -108,7 +109,13 @@ class Node:
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, self.steps, now)
         router = Router(self.broker, trace)
         self._turns = Turns(
-            self._connections, router, parts.detector, trace, node_id=config.node_id, now=now
+            self._connections,
+            router,
+            parts.detector,
+            trace,
+            work=self._replicas.work,
+            node_id=config.node_id,
+            now=now,
         )
         quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=router)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
@@ -337,6 +344,8 @@ class Node:
         match subject:
             case LogFlush() if subject.topic_partition != METADATA_PARTITION:
                 self._replicas.on_flushed(subject, now)
+            case CleanedFlush():
+                self._replicas.on_flushed(subject, now)
             case TruncationsAnnounced() | LogStartsSaved() | RenamesForgotten():
                 self._replicas.on_checkpointed(subject, now)
             case _:
@@ -345,7 +354,9 @@ class Node:
                 self._quorum.on_flushed(subject, now)
 
     def _on_flush_failed(self, subject: object, error: str, now: Instant) -> None:
-        if isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION:
+        if isinstance(subject, CleanedFlush) or (
+            isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION
+        ):
             self._replicas.on_flush_failed(subject, error, now)
         else:
             self._stopping.on_flush_failed(subject, error)

@@ -12,7 +12,8 @@ and the other followers get it. A controller that has just become active acts la
 Much that is committed at once is published in slices, `MAX_RECORDS_PER_TURN` a tick: a node that
 starts, or one that lost its leader together with ten thousand partitions, must answer its quorum
 meanwhile. A batch is published whole, because it may be atomic; one that is longer is decoded in
-slices first, into the cache of `decode_record`, from which the feed takes it then.
+slices first, into the cache of `decode_record`, from which the feed takes it then. A snapshot
+becomes an image in slices.
 
 Invariant `MetadataFollowsLog`: the image is the fold of all committed batches up to its offset, and
 offsets only grow.
@@ -27,10 +28,10 @@ from tidelog.broker.context import Broker
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.metadata_feed import MetadataFeed
-from tidelog.broker.metadata_snapshots import MetadataSnapshots, with_images
+from tidelog.broker.metadata_snapshots import CommittedMetadata, MetadataSnapshots, SnapshotReading
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.env.instant import Instant
-from tidelog.kraft.messages import Committed, CommittedBatch
+from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot
 from tidelog.limits import MAX_RECORDS_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.metadata.image import MetadataImage
@@ -67,6 +68,8 @@ class QuorumFollower:
     _backlog: deque[Committed] = field(default_factory=deque, init=False)
     # Records of the first of them that are decoded.
     _decoded: int = field(default=0, init=False)
+    # The first of them, while it is a snapshot that is read.
+    _reading: SnapshotReading | None = field(default=None, init=False)
     # Records that this tick may still decode.
     _budget: int = field(default=MAX_RECORDS_PER_TURN, init=False)
     # `Quorum.turn_count` when the quorum was last looked at; it grows with every change.
@@ -115,31 +118,50 @@ class QuorumFollower:
         self._backlog += quorum.take_committed()
         return self._publish(now)
 
-    def _take_due(self) -> list[Committed]:
-        """What this tick publishes."""
-        taken: list[Committed] = []
+    def _take_due(self) -> list[tuple[Committed, CommittedMetadata]]:
+        """What this tick publishes; of a snapshot its image too."""
+        taken: list[tuple[Committed, CommittedMetadata]] = []
         while self._backlog and self._budget > 0:
             first = self._backlog[0]
-            if isinstance(first, CommittedBatch) and not first.is_control:
-                part = first.records[self._decoded : self._decoded + self._budget]
-                for value in part:
-                    decode_record(value)
-                self._budget -= len(part)
-                self._decoded += len(part)
-                if self._decoded < len(first.records):
+            if isinstance(first, LoadedSnapshot):
+                reading = self._reading = self._reading or SnapshotReading(first)
+                self._budget -= reading.read(self._budget)
+                if not reading.is_complete:
                     break
-            self._decoded = 0
-            taken.append(self._backlog.popleft())
+                taken.append((first, reading.image()))
+                self._reading = None
+            elif self._is_decoded(first):
+                taken.append((first, first))
+            else:
+                break
+            self._backlog.popleft()
         return taken
+
+    def _is_decoded(self, batch: CommittedBatch) -> bool:
+        """Decodes as much of the first batch as this tick may; whether that is all of it."""
+        if batch.is_control:
+            return True
+        part = batch.records[self._decoded : self._decoded + self._budget]
+        for value in part:
+            decode_record(value)
+        self._budget -= len(part)
+        self._decoded += len(part)
+        if self._decoded < len(batch.records):
+            return False
+        self._decoded = 0
+        return True
 
     def _publish(self, now: Instant) -> bool:
         controller = self.controller_side
-        taken = self._take_due()
-        if not taken:
+        if not self._backlog:
             return False
         steps = self.broker.trace.steps
+        steps.begin("metadata decoding")
+        due = self._take_due()
+        if not due:
+            return False
+        taken, committed = [batch for batch, _ in due], [each for _, each in due]
         steps.begin("metadata image")
-        committed = with_images(taken)
         image = self.broker.image = self.feed.publish(committed, now)
         steps.begin("controller follows metadata", len(taken))
         became_active = controller is not None and controller.on_committed(committed, image, now)

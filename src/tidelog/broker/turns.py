@@ -1,9 +1,10 @@
 """Requests of accepted connections, handled in turns.
 
 Bytes become frames, and frames go to the router. In the tick of a read at most
-`limits.MAX_REQUESTS_PER_TURN` requests of a connection are handled. The rest waits in `connections`
-and gets its turns in the ticks that follow at once. So no client keeps the node from its other
-work.
+`limits.MAX_REQUESTS_PER_TURN` requests of a connection are handled, and fewer when they make files:
+the one that spends the work of the turn is the connection's last (`replication/turn_work.py`). The
+rest waits in `connections` and gets its turns in the ticks that follow at once. So no client keeps
+the node from its other work.
 
 Bytes that are not frames close the connection. The failure detector learns when bytes come from
 another broker, and when its connection ends.
@@ -21,6 +22,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_REQUESTS_PER_TURN
+from tidelog.replication.turn_work import TurnWork
 
 
 class Turns:
@@ -33,6 +35,7 @@ class Turns:
         detector: FailureDetector,
         trace: Trace,
         *,
+        work: TurnWork,
         node_id: int,
         now: Instant,
     ) -> None:
@@ -40,6 +43,10 @@ class Turns:
         self._router = router
         self._detector = detector
         self._trace = trace
+        # What this turn may still do of what takes long.
+        self._work = work
+        # Connections whose requests have spent it; what else they send waits for the next turn.
+        self._resting: set[Connection] = set()
         # This node: the end of a connection to itself is not a failure.
         self._node_id = node_id
         # The last tick; requests left over ask for another one at once.
@@ -63,8 +70,9 @@ class Turns:
             return
         if frames:
             self._connections.touch(connection, now)
+            self._work.on_input()
         handled = 0
-        if not connection.backlog:
+        if not connection.backlog and connection not in self._resting:
             handled = self._serve(connection, frames[:MAX_REQUESTS_PER_TURN], now)
         if handled < len(frames):
             self._connections.put_off(connection, frames[handled:])
@@ -82,20 +90,27 @@ class Turns:
         """Closes idle connections, then gives a turn to those with requests left over."""
         self._woken_at = now
         self._connections.close_idle(now)
+        self._resting.clear()
         if not self._connections.has_turns:
             return
+        self._work.on_input()
         for connection in self._connections.take_turns():
             turn = list(islice(connection.backlog, MAX_REQUESTS_PER_TURN))
             self._connections.end_turn(connection, self._serve(connection, turn, now))
 
     def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
-        """Handles requests as long as the connection has room; returns how many."""
-        handled = 0
+        """Handles requests as long as the connection has room, and until one of them has spent the
+        work of the turn; returns how many. Those that make no files never wait for others."""
+        work, handled = self._work, 0
         for frame in frames:
             if not connection.has_room:
                 break
+            left = work.left
             self._router.on_frame(connection, memoryview(frame), now)
             handled += 1
+            if work.left < left and work.is_spent:
+                self._resting.add(connection)
+                break
         return handled
 
     def deadline(self) -> Instant | None:

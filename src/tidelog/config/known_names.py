@@ -47,8 +47,7 @@ group.streams: assignment.interval.ms assignor.offload.enable heartbeat.interval
 internal: metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes
 leader: replication.throttled.rate replication.throttled.replicas
 log: dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms
-log.cleaner: backoff.ms dedupe.buffer.size enable io.buffer.load.factor io.buffer.size
-    io.max.bytes.per.second threads
+log.cleaner: threads
 max: connection.creation.rate connections.per.ip connections.per.ip.overrides
     request.partition.size.limit
 metadata: log.dir
@@ -133,16 +132,10 @@ REMOVED_NAMES: Final = {
 _NO_FLUSH_BY_TIME: Final = (
     "nothing is flushed by time: set `log.flush.interval.messages`, or count on replicas"
 )
-_NO_COMPACTION: Final = "nothing is compacted"
 
 WITHOUT_EFFECT: Final = {
     "controller.quorum.append.linger.ms": "appends are gathered while a flush is under way",
     "cordoned.log.dirs": "the directory takes new replicas",
-    "log.cleaner.delete.retention.ms": _NO_COMPACTION,
-    "log.cleaner.enable": _NO_COMPACTION,
-    "log.cleaner.max.compaction.lag.ms": _NO_COMPACTION,
-    "log.cleaner.min.cleanable.ratio": _NO_COMPACTION,
-    "log.cleaner.min.compaction.lag.ms": _NO_COMPACTION,
     "log.dir.failure.timeout.ms": "a node whose log directory fails stops at once",
     "log.flush.interval.ms": _NO_FLUSH_BY_TIME,
     "log.flush.scheduler.interval.ms": _NO_FLUSH_BY_TIME,

@@ -152,6 +152,18 @@ replica.high.watermark.checkpoint.interval.ms LONG >= 1 \
 log.flush.offset.checkpoint.interval.ms INT >= 1 \
     -> replication.recovery_point_checkpoint_interval_ms
     Time between two writes of the recovery-point checkpoint.
+log.cleaner.enable BOOLEAN -> replication.cleaner_enable
+    Whether compacted topics are compacted.
+log.cleaner.backoff.ms LONG >= 1 -> replication.cleaner_backoff_ms
+    Time between two looks for a log that is worth cleaning.
+log.cleaner.dedupe.buffer.size LONG >= 1 -> replication.cleaner_dedupe_buffer_bytes
+    Memory for the keys of one round of cleaning.
+log.cleaner.io.buffer.load.factor DOUBLE in 0 1 -> replication.cleaner_load_factor
+    Share of that memory that is used.
+log.cleaner.io.buffer.size INT >= 1 -> replication.cleaner_io_buffer_bytes
+    Cleaned bytes that are written at once.
+log.cleaner.io.max.bytes.per.second DOUBLE >= 1 -> replication.cleaner_io_max_bytes_per_second
+    The most that a cleaner reads and writes in a second.
 log.retention.check.interval.ms LONG >= 1 -> replication.retention_check_interval_ms
     Time between two looks for segments that are too old or too many.
 replication.quota.window.num INT >= 1 -> replication.replication_quota_window_num

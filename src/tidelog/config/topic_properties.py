@@ -7,7 +7,7 @@ precedence.
 
 A row sets the field of `LogConfig` that has its name; in a node's file also the fields behind `->`.
 Rows without such a field are accepted, stored and described, and have no effect: tiered storage
-does not exist here, and neither does compaction yet.
+does not exist here.
 """
 
 from dataclasses import replace
@@ -43,7 +43,7 @@ compression.type STRING of uncompressed zstd lz4 snappy gzip producer <- compres
     Codec of the stored batches; `producer` keeps what the producer chose.
 compression.zstd.level INT in -131072 22 = 3 <- compression.zstd.level
     Compression level where the broker itself compresses with zstd.
-delete.retention.ms LONG >= 0 = 86400000 <- log.cleaner.delete.retention.ms
+delete.retention.ms LONG >= 0 <- log.cleaner.delete.retention.ms
     How long a compacted topic keeps tombstones.
 file.delete.delay.ms LONG >= 0 <- log.segment.delete.delay.ms
     How long a file that was taken out of a log stays on disk.
@@ -61,7 +61,7 @@ local.retention.bytes LONG >= -2 = -2 <- log.local.retention.bytes
     Tiered storage: local bytes of a partition; -2 follows `retention.bytes`.
 local.retention.ms LONG >= -2 = -2 <- log.local.retention.ms
     Tiered storage: local age of a segment; -2 follows `retention.ms`.
-max.compaction.lag.ms LONG >= 1 = 9223372036854775807 <- log.cleaner.max.compaction.lag.ms
+max.compaction.lag.ms LONG >= 1 <- log.cleaner.max.compaction.lag.ms
     The longest time that a record may wait for compaction.
 max.message.bytes INT >= 0 <- message.max.bytes
     The largest record batch, as stored, that the topic takes.
@@ -71,9 +71,9 @@ message.timestamp.before.max.ms LONG >= 0 <- log.message.timestamp.before.max.ms
     How far a record's timestamp may be behind the broker's clock.
 message.timestamp.type STRING of CreateTime LogAppendTime <- log.message.timestamp.type
     Whether records carry the producer's time or the time of the append.
-min.cleanable.dirty.ratio DOUBLE in 0 1 = 0.5 <- log.cleaner.min.cleanable.ratio
+min.cleanable.dirty.ratio DOUBLE in 0 1 <- log.cleaner.min.cleanable.ratio
     Share of uncompacted bytes from which a log is compacted.
-min.compaction.lag.ms LONG >= 0 = 0 <- log.cleaner.min.compaction.lag.ms
+min.compaction.lag.ms LONG >= 0 <- log.cleaner.min.compaction.lag.ms
     The shortest time that a record stays uncompacted.
 min.insync.replicas INT >= 1 -> controller.min_insync_replicas <- min.insync.replicas
     In-sync replicas below which acks=all is refused and the high watermark stands still.

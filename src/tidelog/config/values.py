@@ -5,6 +5,7 @@ The defaults here are Kafka's and the only ones: the tables of names (`node_prop
 mean.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -37,6 +38,10 @@ class LogConfig:
     flush_messages: int = LONG_MAX
     flush_ms: int = LONG_MAX
     cleanup_policy: str = "delete"
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = LONG_MAX
     unclean_leader_election_enable: bool = False
     retention_ms: int = 7 * 24 * 3600 * 1000
     retention_bytes: int = -1
@@ -111,6 +116,12 @@ class ReplicationConfig:
     recovery_point_checkpoint_interval_ms: int = 60_000
     producer_expiration_check_interval_ms: int = 600_000
     retention_check_interval_ms: int = 300_000
+    cleaner_enable: bool = True
+    cleaner_backoff_ms: int = 15_000
+    cleaner_dedupe_buffer_bytes: int = 128 << 20
+    cleaner_load_factor: float = 0.9
+    cleaner_io_buffer_bytes: int = 512 << 10
+    cleaner_io_max_bytes_per_second: float = sys.float_info.max
     fetch_max_bytes: int = 55 << 20
     alter_partition_retry_ms: int = 50
     replication_quota_window_num: int = 11

@@ -398,7 +398,8 @@ class Controller:
     def _long_request(self, request: Any, reply_to: Hashable, now: Instant) -> Long:
         decide = _SLICED_DECIDERS.get(type(request))
         if decide is not None:
-            return Long(lambda view: decide(view, request), reply_to)
+            is_urgent = isinstance(request, messages.AlterPartition)
+            return Long(lambda view: decide(view, request), reply_to, is_urgent=is_urgent)
         stateful = _BROKER_DECIDERS[type(request)]
         leaves = not isinstance(request, messages.BrokerHeartbeat) or self._leaves(request)
         return Long(

@@ -21,7 +21,7 @@ Left out: requests that may be repeated anyhow, because their second answer is t
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidelog.controller import messages
 from tidelog.controller import topic_messages as topics
@@ -30,6 +30,9 @@ from tidelog.controller.messages import Refused, Request, Response
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tidelog.model import ZERO_TOPIC_ID
+
+_Judge: TypeAlias = Callable[[Any], Any]
+"""From one result of an answer to what it really says."""
 
 
 class _NotYet(Exception):
@@ -43,11 +46,15 @@ def settle(
     `after` is what is known now. `None` when the answer speaks of what is not known yet."""
     if isinstance(answer, Refused):
         return _settle_unregistration(before, after, request, answer)
-    judge = _JUDGES.get(type(request))
+    if type(request) not in _JUDGES or getattr(request, "validate_only", False):
+        return answer
+    judge = _JUDGES[type(request)](before, after, request)
+    listed: Any = answer
     try:
-        return answer if judge is None else judge(before, after, request, answer)
+        settled: Response = type(listed)(tuple(map(judge, listed[0])))
     except _NotYet:
         return None
+    return settled
 
 
 def _settle_unregistration(
@@ -64,33 +71,27 @@ def _settle_unregistration(
 # Topics ------------------------------------------------------------------------------------
 
 
-def _created(
-    before: MetadataImage,
-    after: MetadataImage,
-    request: topics.CreateTopics,
-    answer: topics.CreateTopicsResult,
-) -> topics.CreateTopicsResult:
-    if request.validate_only:
-        return answer
+def _created(before: MetadataImage, after: MetadataImage, request: topics.CreateTopics) -> _Judge:
     wishes = {wish.name: wish for wish in request.topics}
-    results = []
-    for result in answer.topics:
+
+    def judge(result: topics.NewTopicResult) -> topics.NewTopicResult:
         topic = after.topic(result.name)
         if result.error_code is ErrorCode.TOPIC_ALREADY_EXISTS and not before.topic(result.name):
             if topic is None:
                 raise _NotYet
             if _is_as_wished(after, topic, wishes[result.name]):
                 result = replace(result, error_code=ErrorCode.NONE, message=None)
-        if result.error_code is ErrorCode.NONE and topic is not None:
-            result = replace(
-                result,
-                topic_id=topic.topic_id,
-                num_partitions=len(topic.partitions),
-                replication_factor=len(topic.partitions[0].replicas),
-                configs=after.topic_configs(result.name),
-            )
-        results.append(result)
-    return topics.CreateTopicsResult(tuple(results))
+        if result.error_code is not ErrorCode.NONE or topic is None:
+            return result
+        return replace(
+            result,
+            topic_id=topic.topic_id,
+            num_partitions=len(topic.partitions),
+            replication_factor=len(topic.partitions[0].replicas),
+            configs=after.topic_configs(result.name),
+        )
+
+    return judge
 
 
 def _is_as_wished(image: MetadataImage, topic: TopicImage, wish: topics.NewTopic) -> bool:
@@ -105,48 +106,38 @@ def _is_as_wished(image: MetadataImage, topic: TopicImage, wish: topics.NewTopic
     return is_placed and image.topic_configs(topic.name) == dict(wish.configs)
 
 
-def _deleted(
-    before: MetadataImage,
-    after: MetadataImage,
-    _: topics.DeleteTopics,
-    answer: topics.DeleteTopicsResult,
-) -> topics.DeleteTopicsResult:
+def _deleted(before: MetadataImage, after: MetadataImage, _: topics.DeleteTopics) -> _Judge:
     unknown = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-    results = []
-    for result in answer.topics:
+
+    def judge(result: topics.DeletedTopic) -> topics.DeletedTopic:
         by_id = result.topic_id != ZERO_TOPIC_ID
         topic = (
             before.topics_by_id.get(result.topic_id) if by_id else before.topic(result.name or "")
         )
-        if result.error_code in unknown and topic is not None:
-            if topic.topic_id in after.topics_by_id:
-                raise _NotYet
-            result = topics.DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE)
-        results.append(result)
-    return topics.DeleteTopicsResult(tuple(results))
+        if result.error_code not in unknown or topic is None:
+            return result
+        if topic.topic_id in after.topics_by_id:
+            raise _NotYet
+        return topics.DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE)
+
+    return judge
 
 
-def _grown(
-    before: MetadataImage,
-    after: MetadataImage,
-    request: topics.CreatePartitions,
-    answer: topics.CreatePartitionsResult,
-) -> topics.CreatePartitionsResult:
-    if request.validate_only:
-        return answer
+def _grown(before: MetadataImage, after: MetadataImage, request: topics.CreatePartitions) -> _Judge:
     counts = {wish.name: wish.count for wish in request.topics}
-    results = []
-    for result in answer.topics:
+
+    def judge(result: topics.MorePartitionsResult) -> topics.MorePartitionsResult:
         old, new = before.topic(result.name), after.topic(result.name)
-        is_refused = result.error_code is ErrorCode.INVALID_PARTITIONS
-        if is_refused and old is not None and new is not None:
-            wanted = counts[result.name]
-            if len(old.partitions) < wanted == len(new.partitions):
-                result = topics.MorePartitionsResult(result.name, ErrorCode.NONE)
-            elif len(old.partitions) < wanted and len(new.partitions) < wanted:
-                raise _NotYet
-        results.append(result)
-    return topics.CreatePartitionsResult(tuple(results))
+        if result.error_code is not ErrorCode.INVALID_PARTITIONS or old is None or new is None:
+            return result
+        wanted = counts[result.name]
+        if len(old.partitions) >= wanted or len(new.partitions) > wanted:
+            return result
+        if len(new.partitions) < wanted:
+            raise _NotYet
+        return topics.MorePartitionsResult(result.name, ErrorCode.NONE)
+
+    return judge
 
 
 # Partitions --------------------------------------------------------------------------------
@@ -161,47 +152,40 @@ def _partitions(
     return old.partitions[number], new.partitions[number]
 
 
-def _elected(
-    before: MetadataImage,
-    after: MetadataImage,
-    _: messages.ElectLeaders,
-    answer: messages.ElectLeadersResult,
-) -> messages.ElectLeadersResult:
-    results = []
-    for result in answer.results:
+def _elected(before: MetadataImage, after: MetadataImage, _: messages.ElectLeaders) -> _Judge:
+    def judge(result: messages.ElectionResult) -> messages.ElectionResult:
         pair = _partitions(before, after, result.topic, result.partition)
-        if result.error_code is ErrorCode.ELECTION_NOT_NEEDED and pair is not None:
-            old, new = pair
-            if new.leader != old.leader:
-                result = messages.ElectionResult(result.topic, result.partition, ErrorCode.NONE)
-        results.append(result)
-    return messages.ElectLeadersResult(tuple(results))
+        if result.error_code is not ErrorCode.ELECTION_NOT_NEEDED or pair is None:
+            return result
+        if pair[0].leader == pair[1].leader:
+            return result
+        return messages.ElectionResult(result.topic, result.partition, ErrorCode.NONE)
+
+    return judge
 
 
 def _reassigned(
-    before: MetadataImage,
-    after: MetadataImage,
-    _: messages.AlterReassignments,
-    answer: messages.AlterReassignmentsResult,
-) -> messages.AlterReassignmentsResult:
-    results = []
-    for result in answer.results:
+    before: MetadataImage, after: MetadataImage, _: messages.AlterReassignments
+) -> _Judge:
+    def judge(result: messages.ReassignmentResult) -> messages.ReassignmentResult:
         pair = _partitions(before, after, result.topic, result.partition)
         is_refused = result.error_code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-        if is_refused and pair is not None and assignment_of(pair[0]).in_progress:
-            if assignment_of(pair[1]).in_progress:
-                raise _NotYet
-            if pair[1].replicas == assignment_of(pair[0]).origin:
-                result = messages.ReassignmentResult(result.topic, result.partition, ErrorCode.NONE)
-        results.append(result)
-    return messages.AlterReassignmentsResult(tuple(results))
+        if not is_refused or pair is None or not assignment_of(pair[0]).in_progress:
+            return result
+        if assignment_of(pair[1]).in_progress:
+            raise _NotYet
+        if pair[1].replicas != assignment_of(pair[0]).origin:
+            return result
+        return messages.ReassignmentResult(result.topic, result.partition, ErrorCode.NONE)
+
+    return judge
 
 
-_JUDGES: Final[dict[type, Callable[[MetadataImage, MetadataImage, Any, Any], Response]]] = {
+_JUDGES: Final[dict[type, Callable[[MetadataImage, MetadataImage, Any], _Judge]]] = {
     topics.CreateTopics: _created,
     topics.DeleteTopics: _deleted,
     topics.CreatePartitions: _grown,
     messages.ElectLeaders: _elected,
     messages.AlterReassignments: _reassigned,
 }
-"""By the message of a request."""
+"""By the message of a request; the answers to these are lists of results."""

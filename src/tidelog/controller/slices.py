@@ -21,7 +21,9 @@ deleted, or that something else has changed, is decided as it is then.
 the first slice to the last (`View.departing`): no decision elects it, takes it into an ISR or
 places a leader on it, and its heartbeats change nothing. One that waits for its first slice still
 counts: were two gone at once, a partition that only they have in sync would lose its leader for
-nothing. Other long decisions wait for a departure, and take turns among themselves.
+nothing. Other long decisions wait for a departure, and take turns among themselves. Only what
+leaders propose takes turns with the departure: they ask for partitions with records that wait for
+the broker that is gone, and most of the others have none (decision 0031).
 
 Source: the order of records is that of Kafka's replication control (KIP-631, KIP-841).
 """
@@ -86,6 +88,8 @@ class Long:
     reply_to: Hashable | None = None
     # The broker that leaves all ISRs by it.
     departing: int = NO_LEADER
+    # Whether it takes turns with a departure.
+    is_urgent: bool = False
     # None before its first turn.
     slices: Slices | None = None
 
@@ -105,7 +109,8 @@ class LongDecisions:
     """The long decisions under way, and what this turn has left for them."""
 
     def __init__(self) -> None:
-        # In the order of their turns; a departure that has begun is the first.
+        # In the order of their turns; a departure that has begun is the first, or the second after
+        # an urgent one.
         self._waiting: deque[Long] = deque()
         # Changes decided in this turn.
         self._changes = 0
@@ -145,6 +150,10 @@ class LongDecisions:
             self.departing = frozenset() if is_last else frozenset((long.departing,))
             if not is_last:
                 self._waiting.appendleft(long)
+                urgent = next((each for each in self._waiting if each.is_urgent), None)
+                if urgent is not None:
+                    self._waiting.remove(urgent)
+                    self._waiting.appendleft(urgent)
         elif not is_last:
             self._waiting.append(long)
 

@@ -132,6 +132,8 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
     if first.base_offset < state.log_end_offset:
         _make_room_for_first(state, first)
     data = memoryview(records)[:end]
+    if state.cleaned_to < 0 and _has_gaps(spans, state.log_end_offset):
+        state.note_gaps()
     _write(state, data, spans, -1)
     pos = 0
     for header, span in zip(headers, spans, strict=True):
@@ -173,6 +175,15 @@ def scan_fetched(records: Buffer, max_epoch: int) -> FetchedBatches:
         next_offset = last_offset + 1
         pos += size_bytes
     return FetchedBatches(headers, spans, pos)
+
+
+def _has_gaps(spans: Sequence[BatchSpan], next_offset: int) -> bool:
+    """Whether offsets are missing before or between batches."""
+    for span in spans:
+        if span.base_offset > next_offset:
+            return True
+        next_offset = span.last_offset + 1
+    return False
 
 
 def _make_room_for_first(state: LogState, first: BatchSpan) -> None:

@@ -19,7 +19,7 @@ Source: Kafka's `FileRecords`.
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from tidelog.env.disk import File
 from tidelog.env.effects import Chunk
@@ -31,6 +31,7 @@ from tidelog.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
 MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 _SCAN_BYTES: Final = 1 << 20
 _LOCATE_BYTES: Final = 8 << 10
+_HELD_BYTES: Final = 8 << 10
 _BEYOND: Final = 1 << 63
 _SPAN: Final = Struct(">qi4xb6xi")
 """Of a batch's header: base offset, length, magic, last offset delta."""
@@ -60,6 +61,51 @@ class LogRead(NamedTuple):
     """One past the last batch read; the offset asked for when nothing was read."""
 
 
+class Readable(Protocol):
+    """What is read of a log file."""
+
+    @property
+    def path(self) -> str:
+        """See `File`."""
+
+    @property
+    def size_bytes(self) -> int:
+        """See `File`."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """See `File`."""
+
+
+class HeldFile:
+    """A log file while its log is opened, which looks at the same few batches a dozen times: it is
+    read a piece at a time, and the last piece is kept. The file may be cut meanwhile."""
+
+    __slots__ = ("_file", "_held", "_position", "path")
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path = file.path
+        # The piece that was read last, and where it begins.
+        self._held = b""
+        self._position = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The current length."""
+        return self._file.size_bytes
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`."""
+        length = min(length, self._file.size_bytes - position)
+        begin = position - self._position
+        if begin < 0 or begin + length > len(self._held):
+            if length > _HELD_BYTES:
+                return self._file.read(position, length)
+            self._position, begin = position, 0
+            self._held = self._file.read(position, _HELD_BYTES)
+        return self._held[begin : begin + max(0, length)]
+
+
 class ReadWindow(NamedTuple):
     """What a read may give, and what it is checked against."""
 
@@ -76,7 +122,8 @@ class BatchFile:
     __slots__ = ("base_offset", "contiguous", "file")
 
     def __init__(self, file: File, base_offset: int, *, contiguous: bool) -> None:
-        self.file = file
+        # The log file; a view of it while the log is opened.
+        self.file: Readable = file
         # First offset that may lie in the file, inclusive.
         self.base_offset = base_offset
         # Whether no offset may be missing between two batches: so unless the log was compacted.

@@ -92,7 +92,7 @@ class LogDirectory:
         self._renamed = RenamedDirectories(env.disk, [])
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
-        self._written: dict[str, dict[TopicPartition, int]] = {}
+        self._written: dict[str, checkpoint.OffsetLines] = {}
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
         # How often a log was truncated that is not here any more: its flushes may be under way.
@@ -242,7 +242,9 @@ class LogDirectory:
         log = self.logs[topic_partition]
         # All of it counts as durable from now on: otherwise a crash could shorten the log, and the
         # rest would be taken for a sound log.
-        checkpoints = Checkpoints(log.log_end_offset, log.log_start_offset, log.high_watermark)
+        checkpoints = Checkpoints(
+            log.log_end_offset, log.log_start_offset, log.high_watermark, cleaned_to=log.cleaned_to
+        )
         self._note_damage(topic_partition, error, checkpoints)
         self.checkpoint_recovery_points()
 
@@ -299,7 +301,19 @@ class LogDirectory:
         claims = {key: min(log.recovery_point, log.announced_end) for key, log in self.logs.items()}
         self._claim(claims, subject)
 
+    def checkpoint_cleaned(self) -> None:
+        """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
+        any other log for damage."""
+        cleaned = {key: log.cleaned_to for key, log in self.logs.items() if log.cleaned_to >= 0}
+        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+            if damage.checkpoints.cleaned_to >= 0:
+                cleaned[partition] = damage.checkpoints.cleaned_to
+        if cleaned or checkpoint.CLEANER_FILE in self._written:
+            self._replace(checkpoint.CLEANER_FILE, cleaned, None)
+
     def _claim(self, ends: dict[TopicPartition, int], subject: Hashable | None = None) -> None:
+        # Gaps are known to be none before anything counts as durable that has them.
+        self.checkpoint_cleaned()
         # The former ends of damaged logs are kept until the records are back.
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             ends[partition] = damage.checkpoints.recovery_point
@@ -322,10 +336,12 @@ class LogDirectory:
         self.checkpoint_high_watermarks(subject)
 
     def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
-        if subject is None and self._written.get(name) == offsets:
+        written = self._written.get(name)
+        if written is None:
+            written = self._written[name] = checkpoint.OffsetLines()
+        elif subject is None and written.offsets == offsets:
             return
-        self._written[name] = offsets
-        self._env.effects.emit(Replace(name, checkpoint.encode_offsets(offsets), subject))
+        self._env.effects.emit(Replace(name, written.encode(offsets), subject))
 
     def close_cleanly(
         self, marker: checkpoint.CleanShutdown, most_work: int = sys.maxsize

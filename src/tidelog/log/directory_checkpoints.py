@@ -36,9 +36,11 @@ def read_checkpoints(
     others = [
         _read_checkpoint(disk, trace, checkpoint.LOG_START_FILE, stale),
         _read_checkpoint(disk, trace, checkpoint.HIGH_WATERMARK_FILE, stale),
-        _read_checkpoint(disk, trace, checkpoint.CLEANER_FILE, set()),
+        _read_checkpoint(disk, trace, checkpoint.CLEANER_FILE, stale),
     ]
     log_starts, high_watermarks, cleaned = (offsets or {} for offsets in others)
+    # Without the file every log may have gaps.
+    unknown = -1 if others[-1] is not None else 0
     complete = recovery_points is not None
     recovery_points = recovery_points or {}
     by_partition = {
@@ -47,7 +49,7 @@ def read_checkpoints(
             log_starts.get(partition, 0),
             high_watermarks.get(partition, 0),
             complete,
-            partition in cleaned,
+            cleaned.get(partition, unknown),
         )
         for partition in sorted(partitions | recovery_points.keys())
     }

@@ -12,6 +12,10 @@ Invariants
 - Both columns strictly increase.
 - `leader-epoch-checkpoint` is written by `Replace` effects. Effects of one disk keep their order,
   so the file lags behind but never mixes states.
+- EpochsBeforeClaim: the first file is durable before the recovery point claims a record. Up to then
+  the log is one segment, and a start that recovers it finds the epochs in its batches. So a log
+  that was never flushed has no file, and the first records of a thousand new partitions cost no
+  fsync. A clean stop and a recovery write it with the indexes.
 - The file and the entries differ only in what starts at the log end or above it: a start drops
   that anyway, in Kafka too. So a leadership without records writes no file, and an election of a
   thousand idle partitions costs no fsync. The first append writes it.
@@ -23,6 +27,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from itertools import pairwise
 
+from tidelog.env.disk import Disk, File
 from tidelog.env.effects import EffectQueue, Replace
 from tidelog.log.checkpoint import encode_epochs
 from tidelog.model import NO_EPOCH, UNDEFINED_EPOCH_END, EpochEndOffset
@@ -31,22 +36,29 @@ from tidelog.model import NO_EPOCH, UNDEFINED_EPOCH_END, EpochEndOffset
 class LeaderEpochCache:
     """Ordered (epoch, start offset) entries of one log."""
 
-    __slots__ = ("_effects", "_epochs", "_path", "_starts", "saved_epoch")
+    __slots__ = ("_effects", "_epochs", "_path", "_starts", "is_new", "saved_epoch")
 
     def __init__(
-        self, path: str, effects: EffectQueue | None, entries: Iterable[tuple[int, int]] = ()
+        self,
+        path: str,
+        effects: EffectQueue | None,
+        entries: Iterable[tuple[int, int]] = (),
+        *,
+        is_new: bool = False,
     ) -> None:
         # Where the checkpoint file goes.
         self._path = path
         # `None` while the log is loaded: see `end_loading`.
         self._effects = effects
+        # Whether there is no file yet, and none is needed: `save_first` and `write_first` make it.
+        self.is_new = is_new
         pairs = list(entries)
         # Epochs, strictly increasing.
         self._epochs: list[int] = [epoch for epoch, _ in pairs]
         # Start offset of each epoch, inclusive, strictly increasing.
         self._starts: list[int] = [start for _, start in pairs]
-        # The newest epoch when the file has all entries, else -1. A batch of any other epoch has to
-        # be noted before the next one: see `assign`.
+        # The newest epoch when the file has all entries, or need not have them yet; else -1. A
+        # batch of any other epoch has to be noted before the next one: see `assign`.
         self.saved_epoch = self.latest_epoch
 
     @property
@@ -147,7 +159,21 @@ class LeaderEpochCache:
         else:
             self.saved_epoch = self.latest_epoch if entries == saved else NO_EPOCH
 
+    def save_first(self) -> None:
+        """Has the first file written, before the flush that is asked for next."""
+        self.is_new = False
+        self._write()
+
+    def write_first(self, disk: Disk) -> File:
+        """Writes the first file at once, not durable; returns it open. For a log that takes no
+        records before its files are durable."""
+        self.is_new = False
+        self.saved_epoch = self.latest_epoch
+        file = disk.new_file(self._path)
+        file.append((encode_epochs(self.entries),))
+        return file
+
     def _write(self) -> None:
         self.saved_epoch = self.latest_epoch
-        if self._effects is not None:
+        if self._effects is not None and not self.is_new:
             self._effects.emit(Replace(self._path, encode_epochs(self.entries)))

@@ -183,4 +183,4 @@ def _big_endian(values: "array[int]") -> "array[int]":
 
 
 def _strictly_ascends(values: "array[int]") -> bool:
-    return all(one < next_one for one, next_one in pairwise(values))
+    return len(values) < 2 or all(one < next_one for one, next_one in pairwise(values))

@@ -31,9 +31,16 @@ from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
 from tidelog.log import checkpoint
+from tidelog.log.batch_file import HeldFile
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
-from tidelog.log.file_names import LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
+from tidelog.log.file_names import (
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_name,
+    offsets_in,
+)
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.log import Log
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged, decode_snapshot
@@ -90,7 +97,7 @@ def open_log(
     loader.sync_later = sync_later
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
-    may_have_gaps = checkpoints.compacted or topic_partition.topic in model.INTERNAL_TOPICS
+    may_have_gaps = checkpoints.cleaned_to >= 0 or topic_partition.topic in model.INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
     if is_metadata and topic_id != model.METADATA_TOPIC_ID and names:
         # It is the same in every cluster.
@@ -147,9 +154,9 @@ class _Loader:
 
     def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Log:
         snapshots = self._open_segments()
-        names = self._drop_deleted()
+        found = self._drop_deleted()
         saved_epochs = self._read_epochs()
-        epochs = self._cache_epochs(saved_epochs or [], names)
+        epochs = self._cache_epochs(saved_epochs or [], found)
         recovery = Recovery(
             self.env.trace,
             topic_partition,
@@ -158,8 +165,9 @@ class _Loader:
             self.clean,
             self.segments,
             epochs,
+            self.checkpoints.recovery_point > 0 and self.checkpoints.recovery_point in snapshots,
         )
-        log_end_offset = recovery.recover() if offsets_in(names) else self.segments[0].base_offset
+        log_end_offset = recovery.recover() if found else self.segments[0].base_offset
         log_end_offset = self._restart_if_due(recovery, snapshots, log_end_offset)
         first_base = self.segments[0].base_offset
         log_start_offset = max(self.checkpoints.log_start_offset, first_base)
@@ -167,21 +175,26 @@ class _Loader:
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(log_start_offset)
         snapshots.drop_outside(0, log_end_offset)
-        self._drop_strays(names, snapshots)
+        self._drop_strays(found, snapshots)
         producers = ProducerStates()
         self._replay(producers, snapshots, recovery.rebuilt_bases, log_start_offset, log_end_offset)
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
-        if not never_flushed and names and (recovery.rebuilt_bases or not self.clean):
+        if not never_flushed and recovery.rebuilt_bases:
             written = self._write_indexes(recovery.rebuilt_bases)
-            if log_end_offset > 0:
-                snapshot = producers.encode_snapshot()
-                written.append(snapshots.write(log_end_offset, snapshot))
+            if epochs.is_new and log_end_offset > log_start_offset:
+                written.append(epochs.write_first(self.env.disk))
+            last_base = self.segments[-1].base_offset
+            if last_base > log_start_offset and last_base not in snapshots:
+                # Without it each start would replay sealed segments.
+                written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
             self._make_durable(written, recovery.rebuilt_bases)
-        elif not self.clean and offsets_in(names):
+        elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
             for segment in self.segments:
                 segment.dirty = True
+        for segment in self.segments:
+            segment.batches.file = segment.file
         high_watermark = max(log_start_offset, min(self.checkpoints.high_watermark, log_end_offset))
         producers.on_high_watermark(high_watermark)
         return Log(
@@ -198,6 +211,7 @@ class _Loader:
             log_end_offset=log_end_offset,
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
+            cleaned_to=min(self.checkpoints.cleaned_to, log_end_offset),
             tail=TailCache(self.env.tails or TailBudget()),
             ledger=FlushLedger(topic_partition, self.env.effects),
             identity_is_unsynced=never_flushed and self._has_identity and not self.clean,
@@ -211,6 +225,8 @@ class _Loader:
         bases = sorted(offsets_in(self.names, LOG_SUFFIX).values())
         for base in bases:
             self.segments.append(self._open_segment(base))
+            name = offset_name(base) + TXN_INDEX_SUFFIX
+            self.segments[-1].txn_index.may_exist = name in self.names
         if not bases:
             # Only the file's name says where an empty log begins, unless it begins at 0.
             start = self.checkpoints.log_start_offset
@@ -221,23 +237,25 @@ class _Loader:
     def _open_segment(self, base_offset: int, *, is_new: bool = False) -> Segment:
         segment = Segment(self.env.disk, self.path, base_offset, self.config, is_new=is_new)
         segment.batches.contiguous = self.contiguous
+        segment.batches.file = HeldFile(segment.file)
         return segment
 
-    def _drop_deleted(self) -> list[str]:
-        """Ends a deletion that a crash interrupted, up to the log start. Returns the names left."""
-        names = self.names
+    def _drop_deleted(self) -> dict[str, int]:
+        """Ends a deletion that a crash interrupted, up to the log start. Returns the segments'
+        files that are left, with their offsets."""
+        found = offsets_in(self.names)
         start = self.checkpoints.log_start_offset
         keep = bisect_right([segment.base_offset for segment in self.segments], start) - 1
         if keep < 0 or not self.has_fixed_head:
-            return names
+            return found
         for segment in self.segments[:keep]:
             segment.delete()
         del self.segments[:keep]
         first_base = self.segments[0].base_offset
-        gone = {name: each for name, each in offsets_in(names).items() if each < first_base}
-        for name in gone:
+        for name in [name for name, offset in found.items() if offset < first_base]:
             self.env.disk.delete(f"{self.path}/{name}")
-        return [name for name in names if name not in gone]
+            del found[name]
+        return found
 
     def _read_epochs(self) -> list[tuple[int, int]] | None:
         """What the epoch checkpoint has; `None` for a damaged one."""
@@ -250,11 +268,13 @@ class _Loader:
             self.env.trace.warn(self.path, "read_epochs", "epochs ignored", str(error), file=path)
             return None
 
-    def _cache_epochs(self, entries: list[tuple[int, int]], names: list[str]) -> LeaderEpochCache:
+    def _cache_epochs(
+        self, entries: list[tuple[int, int]], found: dict[str, int]
+    ) -> LeaderEpochCache:
         """Raises `LogDamaged` when durable records before its first segment are missing."""
         first_base = self.segments[0].base_offset
         begin = entries[0][1] if entries and self.clean else first_base
-        begin = min([begin, *offsets_in(names).values()])
+        begin = min([begin, *found.values()])
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             detail = f"the log began at {begin}, not at {first_base}"
@@ -265,7 +285,11 @@ class _Loader:
             ):
                 raise self.segments[0].batches.damaged(detail)
             self.lacks_head = True
-        return LeaderEpochCache(f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}", None, entries)
+        path = f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}"
+        # The metadata log is flushed with its first record, so there is nothing to put off.
+        is_metadata = self.path == str(model.METADATA_PARTITION)
+        is_new = checkpoint.LEADER_EPOCH_FILE not in self.names and not is_metadata
+        return LeaderEpochCache(path, None, entries, is_new=is_new)
 
     def _restart_if_due(
         self, recovery: Recovery, snapshots: ProducerSnapshots, log_end_offset: int
@@ -302,11 +326,11 @@ class _Loader:
         for segment in self.segments:
             recovery.rebuild(segment)
 
-    def _drop_strays(self, names: list[str], snapshots: ProducerSnapshots) -> None:
+    def _drop_strays(self, found: dict[str, int], snapshots: ProducerSnapshots) -> None:
         """Deletes indexes without a log file. Keeps the snapshots at segment bases, and the newest
         one if it lies beyond them all."""
         bases = {segment.base_offset for segment in self.segments}
-        for name, offset in offsets_in(names).items():
+        for name, offset in found.items():
             if offset not in bases:
                 self.env.disk.delete(f"{self.path}/{name}")
         newest = max(snapshots.offsets, default=-1)
@@ -346,9 +370,11 @@ class _Loader:
         )
 
     def _write_indexes(self, rebuilt_bases: Collection[int]) -> list[File]:
+        """Those of the active segment only after a clean stop, which left them: after a crash the
+        next seal or stop writes them, as for any active segment."""
         return [
             file
-            for segment in self.segments
+            for segment in (self.segments if self.clean else self.segments[:-1])
             if segment.base_offset in rebuilt_bases
             for file in segment.write_indexes()
         ]

@@ -79,10 +79,15 @@ class ProducerSnapshots:
         """Gives those before `first` a name that is no longer part of the log. A crash may undo
         that; the file is still the state as of its offset, and the next start drops it."""
         for known in [known for known in self._offsets if known < first]:
-            aside = self.path(known) + DELETED_SUFFIX
+            self.set_aside(known)
+
+    def set_aside(self, offset: int) -> None:
+        """Likewise one of them, if there is one."""
+        if offset in self._offsets:
+            aside = self.path(offset) + DELETED_SUFFIX
             self._disk.delete(aside, durable=False)
-            self._disk.rename(self.path(known), aside)
-            self._offsets.discard(known)
+            self._disk.rename(self.path(offset), aside)
+            self._offsets.discard(offset)
 
     def drop_outside(self, first: int, last: int = sys.maxsize) -> None:
         """Deletes the snapshots before `first`, and those that hold records beyond `last`."""

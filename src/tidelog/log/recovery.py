@@ -3,9 +3,10 @@
 After a clean stop the files are taken as they are; a segment whose index is missing or does not fit
 is rebuilt from its batches, with a warning: an index goes to the disk with the batches. After
 anything else every segment from the recovery point on is recovered: batches are walked, checksums
-verified, indexes and epochs rebuilt. The newest segment is always recovered, also when the recovery
-point claims that it is durable, because the point may be newer than a truncation that a crash
-undid.
+verified, indexes and epochs rebuilt. The newest segment is recovered also when the recovery point
+claims that it is durable, because the point may be newer than a truncation that a crash undid.
+Except where the log ends at the point, with sound indexes and a producer snapshot for that very
+offset: it was not written to since. Of ten thousand logs most are like that.
 
 **A torn tail is not damage.** What a crash may take and what only a failing medium takes differ by
 where it is missing:
@@ -54,6 +55,9 @@ class Recovery:
     """Ascending by base offset; what is cut is taken out."""
     epochs: LeaderEpochCache
     """From the checkpoint; entries of rebuilt segments are replaced."""
+    is_saved: bool = False
+    """Whether there is a producer snapshot at the recovery point. A cut below would have deleted
+    it, so an unclean log that ends there is as a clean stop, or a roll, has left it."""
     rebuilt_bases: set[int] = field(default_factory=set)
     """Segments whose indexes were rebuilt."""
 
@@ -77,7 +81,11 @@ class Recovery:
                 self.drop_from(index, f"it does not begin at {next_offset}")
                 return next_offset
             before_bytes = segment.size_bytes
-            next_offset = self._load_segment(segment, index < first_unclean)
+            if index == first_unclean and self._is_as_saved(index):
+                next_offset = self.checkpoints.recovery_point
+                first_unclean = len(self.segments)
+            else:
+                next_offset = self._load_segment(segment, index < first_unclean)
             if segment.size_bytes < before_bytes:
                 lost, partition = before_bytes - segment.size_bytes, self.topic_partition
                 self.trace.event(TailCut(partition=partition, offset=next_offset, bytes=lost))
@@ -104,6 +112,18 @@ class Recovery:
             return len(self.segments)
         point = self.checkpoints.recovery_point
         return max(0, sum(segment.base_offset < point for segment in self.segments) - 1)
+
+    def _is_as_saved(self, index: int) -> bool:
+        """Whether the log was not written to since its end was saved, in this segment: then there
+        is nothing to recover. Loads its indexes."""
+        segment, others = self.segments[index], self.segments[index + 1 :]
+        if not self.is_saved or any(other.size_bytes for other in others):
+            return False
+        try:
+            is_sound = segment.load_indexes() is None
+            return is_sound and segment.next_offset() == self.checkpoints.recovery_point
+        except LogDamaged:
+            return False
 
     def _load_segment(self, segment: Segment, sound: bool) -> int:
         """Makes a segment ready; returns its end. `sound` trusts its batches."""
@@ -140,7 +160,9 @@ class Recovery:
         segment.txn_index.reset()
         # The file may be older than the log: the headers replace it, for this segment.
         behind = [entry for entry in self.epochs.entries if entry[1] >= next_offset]
-        self.epochs.truncate_from_end(segment.base_offset)
+        if segment.batches.contiguous:
+            # In a cleaned one the file knows better where an epoch began.
+            self.epochs.truncate_from_end(segment.base_offset)
         for epoch, start_offset in (*found, *behind):
             if epoch > self.epochs.latest_epoch:
                 self.epochs.assign(epoch, start_offset)
@@ -161,7 +183,8 @@ def epochs_agree(epochs: LeaderEpochCache, segments: list[Segment], log_start_of
     places = [(last, last.next_offset() - 1)]
     starts = [start for _, start in epochs.entries]
     # Where an epoch begins, and where the one before it ends: no other can lie between.
-    for offset in (log_start_offset, *starts, *(start - 1 for start in starts)):
+    looked_for = {log_start_offset, *starts, *(start - 1 for start in starts)}
+    for offset in sorted(looked_for - {places[0][1]}):
         covering = [one for one in segments if one.base_offset <= max(offset, 0)]
         if covering and log_start_offset <= offset:
             places.append((covering[-1], offset))
@@ -171,6 +194,8 @@ def epochs_agree(epochs: LeaderEpochCache, segments: list[Segment], log_start_of
             continue
         begins = header.base_offset == offset or offset not in starts
         begins |= offset == log_start_offset
+        # A cleaner may have removed the batch that began the epoch.
+        begins |= not segment.batches.contiguous
         if not begins or header.leader_epoch != epochs.epoch_at(header.last_offset):
             return False
         if header.leader_epoch != epochs.epoch_at(max(header.base_offset, log_start_offset)):

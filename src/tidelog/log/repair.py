@@ -54,7 +54,7 @@ def reopen(
         checkpoints = Checkpoints(
             log_start_offset=min(known.log_start_offset, bad_from),
             high_watermark=min(known.high_watermark, bad_from),
-            compacted=known.compacted,
+            cleaned_to=known.cleaned_to,
         )
         try:
             log = open_log(env, topic_partition, config, checkpoints)

@@ -10,17 +10,17 @@ steps that a start can finish or undo. Each step is a suffix behind the names of
 A round may write several segments. Its renames to `.swap` run from the highest base offset down, so
 a `.cleaned` that is left shows that the round was not complete. Its `.swap` files go too.
 
-Here is what a start does (`finish_swaps`). Nothing in this package makes such files yet.
+Here is what a start does (`finish_swaps`). `cleaning/swap.py` makes such files.
 
 Source: Kafka's `LocalLog.replaceSegments`, `LogLoader.completeSwapOperations`.
 """
 
 from typing import Final
 
-from tidelog.errors import CorruptBatch
+from tidelog.errors import LogDamaged
+from tidelog.log.batch_file import BatchFile
 from tidelog.log.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_of, offsets_in
 from tidelog.log.values import LogEnv
-from tidelog.records.batch import iter_headers
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -45,19 +45,26 @@ def finish_swaps(env: LogEnv, path: str) -> list[str]:
             obsolete += _covered_by(env, path, name, names)
     for name in obsolete:
         disk.delete(f"{path}/{name}")
+    kept = set(names) - set(obsolete)
     for name in swaps:
-        disk.rename(f"{path}/{name}", f"{path}/{name.removesuffix(SWAP_SUFFIX)}")
+        target = name.removesuffix(SWAP_SUFFIX)
+        if target in kept:
+            # What is left of a swap that was undone: its log file goes first.
+            disk.delete(f"{path}/{name}")
+        else:
+            disk.rename(f"{path}/{name}", f"{path}/{target}")
     return disk.list_dir(path) if obsolete or swaps else names
 
 
 def _covered_by(env: LogEnv, path: str, swap_name: str, names: list[str]) -> list[str]:
     """Files of the segments that a swap replaces."""
     base = offset_of(swap_name)
-    data = env.disk.read_file(f"{path}/{swap_name}") or b""
     end = base + 1
+    file = env.disk.open(f"{path}/{swap_name}")
     try:
-        for _, header in iter_headers(data):
-            end = header.last_offset + 1
-    except CorruptBatch as error:
+        end = max(end, BatchFile(file, base, contiguous=False).next_offset((-1, 0)))
+    except LogDamaged as error:
         env.trace.warn(path, "finish_swaps", "swap is damaged", error.message, file=swap_name)
+    finally:
+        file.close()
     return [name for name, offset in offsets_in(names).items() if base <= offset < end]

@@ -68,7 +68,7 @@ def rebuild_producers(
             trace.warn(place, "rebuild_producers", what, str(error), offset=offset)
             snapshots.drop(offset)
             producers.clear(log_start_offset)
-    for index, segment in enumerate(segments):
+    for index, segment in enumerate(segments if from_offset < log_end_offset else ()):
         is_last = index == len(segments) - 1
         if is_last or segments[index + 1].base_offset > from_offset:
             _replay_segment(producers, segment, from_offset, segment.base_offset in rebuilt_bases)

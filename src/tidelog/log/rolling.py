@@ -20,6 +20,7 @@ def roll(state: LogState, base_offset: int) -> None:
         state.ledger.add(*sealed.write_indexes())
     _write_snapshot(state, base_offset)
     segment = Segment(state.env.disk, state.path, base_offset, state.config)
+    segment.batches.contiguous &= state.cleaned_to < 0
     if not sealed.size_bytes:
         sealed.delete()
         state.segments.drop_active()
@@ -59,12 +60,19 @@ def _hand_in_identity(state: LogState) -> None:
         state.ledger.add(state.env.disk.open(f"{state.path}/{PARTITION_METADATA_FILE}"))
 
 
+def _has_new_epochs(state: LogState) -> bool:
+    """Whether there are records, whose epochs no file has yet."""
+    return state.epochs.is_new and state.log_end_offset > state.log_start_offset
+
+
 def request_flush(state: LogState) -> int:
     """Emits `Flush` effects for everything not yet durable; returns the offset they cover. None is
     emitted when an earlier request covers all, or the recovery point has arrived already. The
     identity of a log without records is not worth one: it is part of the first."""
     if state.ledger.is_due(state.segments):
         _hand_in_identity(state)
+        if _has_new_epochs(state):
+            state.epochs.save_first()
     state.ledger.request(state.segments, state.log_end_offset, state.topic_id)
     return state.log_end_offset
 
@@ -84,12 +92,14 @@ def _has_records(state: LogState) -> bool:
 
 
 def prepare_close(state: LogState, *, sync_later: bool = False) -> None:
-    """Writes what the disk lacks of indexes and producer snapshot, for a clean stop, and requests
-    the flush. With `sync_later` it is the caller who makes everything durable."""
+    """Writes what the disk lacks of indexes, producer snapshot and first epochs, for a clean stop,
+    and requests the flush. With `sync_later` it is the caller who makes everything durable."""
     if _has_records(state):
         if not state.segments.active.indexes_are_saved:
             state.ledger.add(*state.segments.active.write_indexes())
         _write_snapshot(state, state.log_end_offset)
+    if _has_new_epochs(state):
+        state.ledger.add(state.epochs.write_first(state.env.disk))
     if sync_later:
         state.ledger.close_written()
         return

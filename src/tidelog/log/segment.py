@@ -54,6 +54,7 @@ class Segment:
         "_bytes_since_index_entry",
         "_disk",
         "_path",
+        "_second_suffix",
         "base_offset",
         "batches",
         "created_ms",
@@ -76,21 +77,25 @@ class Segment:
         config: LogConfig,
         *,
         is_new: bool = False,
+        second_suffix: str = "",
     ) -> None:
-        """With `is_new` there is no log file; the first append makes it."""
+        """With `is_new` there is no log file; the first append makes it. With a second suffix the
+        files are not part of a log yet."""
         self._disk = disk
-        # Path of all files without suffix.
+        # Path of all files without suffix, and what follows the suffix.
         self._path = f"{directory}/{file_names.offset_name(base_offset)}"
+        self._second_suffix = second_suffix
         # First offset that may lie in this segment, inclusive.
         self.base_offset = base_offset
         # The log file, and the batches in it.
-        name = self._path + file_names.LOG_SUFFIX
+        name = self._path + file_names.LOG_SUFFIX + second_suffix
         self.file: File = disk.new_file(name) if is_new else disk.open(name, create=True)
         contiguous = "compact" not in config.cleanup_policy
         self.batches = BatchFile(self.file, base_offset, contiguous=contiguous)
         self.offset_index = OffsetIndex(base_offset, config.segment_index_bytes)
         self.time_index = TimeIndex(base_offset, config.segment_index_bytes)
-        self.txn_index = TransactionIndex(disk, self._path + file_names.TXN_INDEX_SUFFIX)
+        txn_name = self._path + file_names.TXN_INDEX_SUFFIX + second_suffix
+        self.txn_index = TransactionIndex(disk, txn_name)
         # Largest batch timestamp, -1 without any; of which batch (its last offset).
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
@@ -148,7 +153,11 @@ class Segment:
             waited_ms = incoming.max_timestamp - self.first_timestamp
         else:
             waited_ms = wall_ms - self.created_ms if wall_ms >= 0 <= self.created_ms else 0
-        if waited_ms > config.segment_ms - self._jitter_ms(config):
+        longest_ms = config.segment_ms
+        if "compact" in config.cleanup_policy:
+            # The active segment is never cleaned.
+            longest_ms = min(longest_ms, config.max_compaction_lag_ms)
+        if waited_ms > longest_ms - self._jitter_ms(config):
             return True
         return self.offset_index.is_full or self.time_index.is_full
 
@@ -165,7 +174,8 @@ class Segment:
             (file_names.INDEX_SUFFIX, self.offset_index),
             (file_names.TIME_INDEX_SUFFIX, self.time_index),
         ):
-            files.append(self._disk.open(self._path + suffix, create=True))
+            name = self._path + suffix + self._second_suffix
+            files.append(self._disk.open(name, create=True))
             files[-1].truncate(0)
             files[-1].append((index.encode(),))
         self.indexes_are_saved = True
@@ -235,7 +245,7 @@ class Segment:
 
     def load_first_timestamp(self) -> None:
         """Reads the timestamp of the first batch, from which `segment.ms` counts."""
-        head = self.file.read(0, HEADER_BYTES)
+        head = self.batches.file.read(0, HEADER_BYTES)
         self.first_timestamp = -1
         if len(head) == HEADER_BYTES:
             self.first_timestamp = int.from_bytes(head[35:43], "big", signed=True)
@@ -309,17 +319,38 @@ class Segment:
         self.txn_index.close()
 
     def set_aside(self) -> None:
-        """Gives all files a name that is no longer part of the log; not durable yet."""
-        self.close()
+        """Gives all files a name that is no longer part of the log; not durable yet. Files that
+        are open can still be read."""
+        self.rename("", file_names.DELETED_SUFFIX)
+
+    def rename(self, former: str, second_suffix: str) -> None:
+        """Gives all files another second suffix; not durable yet. What has that name goes."""
         for suffix in file_names.SEGMENT_SUFFIXES:
             path = self._path + suffix
-            if self._disk.exists(path):
-                aside = path + file_names.DELETED_SUFFIX
-                self._disk.delete(aside, durable=False)
-                self._disk.rename(path, aside)
+            if self._disk.exists(path + former):
+                self._disk.delete(path + second_suffix, durable=False)
+                self._disk.rename(path + former, path + second_suffix)
+        self._second_suffix = second_suffix
 
     def delete(self) -> None:
         """Deletes all files of the segment."""
         self.close()
         for suffix in file_names.SEGMENT_SUFFIXES:
-            self._disk.delete(self._path + suffix)
+            self._disk.delete(self._path + suffix + self._second_suffix)
+
+    def reopened(self) -> File:
+        """The log file under its present name, open once more."""
+        return self._disk.open(self._path + file_names.LOG_SUFFIX + self._second_suffix)
+
+    def in_place(self, config: LogConfig) -> "Segment":
+        """The segment of these files when they have their plain names; this one is closed."""
+        self.close()
+        directory = self._path.rpartition("/")[0]
+        placed = Segment(self._disk, directory, self.base_offset, config)
+        placed.batches.contiguous = False
+        placed.offset_index, placed.time_index = self.offset_index, self.time_index
+        placed.max_timestamp = self.max_timestamp
+        placed.max_timestamp_offset = self.max_timestamp_offset
+        placed.first_timestamp, placed.created_ms = self.first_timestamp, self.created_ms
+        placed.txn_index.load()
+        return placed

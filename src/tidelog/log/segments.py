@@ -6,7 +6,8 @@ and the base offsets by which it is searched cannot part.
 Invariants
 - LogContiguity: base offsets strictly increase, and each segment covers the offsets from its base
   up to the next base.
-- There is at least one segment. The last one is active; every other one has batches.
+- There is at least one segment. The last one is active; every other one has batches, unless a
+  cleaner has removed them.
 """
 
 import sys
@@ -75,6 +76,14 @@ class SegmentList:
         del self._segments[:count], self._bases[:count]
         return dropped
 
+    def replace(self, old: list[Segment], new: Segment) -> None:
+        """One new segment takes the place of neighbours, none of them active."""
+        first = self._segments.index(old[0])
+        end = first + len(old)
+        assert self._segments[first:end] == old and end < len(self._segments), "not neighbours"
+        self._segments[first:end] = [new]
+        self._bases[first:end] = [new.base_offset]
+
     def restart(self, segment: Segment) -> None:
         """One new segment takes the place of all."""
         self._segments = [segment]
@@ -88,4 +97,6 @@ class SegmentList:
         assert self.active is self._segments[-1], f"{name}: {self.active.base_offset} is active"
         for index in range(len(self._bases) - 1):
             assert self._bases[index] < self._bases[index + 1], f"{name}: {self._bases}"
-            assert self._segments[index].size_bytes, f"{name}: empty sealed segment"
+            segment = self._segments[index]
+            is_whole = segment.size_bytes or not segment.batches.contiguous
+            assert is_whole, f"{name}: empty sealed segment"

@@ -12,7 +12,7 @@ Loading makes the state. Each concern is a module of functions over it; `log.py`
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
@@ -27,6 +27,13 @@ from tidelog.model import TopicId, TopicPartition
 
 UNCUT: Final = 1 << 63
 """The end of a log that is not to be cut."""
+
+
+class UnderWay(Protocol):
+    """A round of cleaning, as seen by those who change the log beside it."""
+
+    def end_for_cut(self) -> None:
+        """The log is about to be cut where the round may have been: it is given up or finished."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -65,6 +72,11 @@ class LogState:
     announced_end: int = UNCUT
     """Where the log is about to be cut; set by the component that cuts it, for as long as it is.
     Checkpoints claim nothing above it."""
+    cleaned_to: int = -1
+    """Exclusive: below it a cleaner has been; the directory checkpoints it. Not negative wherever
+    offsets may be missing between batches, also if it was the leader's cleaner."""
+    cleaning: "UnderWay | None" = field(default=None, init=False)
+    """The round of cleaning that works on the segments, if one does."""
     failure: str | None = field(default=None, init=False)
     """Why the log takes no more writes; set when memory and file can no longer agree."""
 
@@ -113,9 +125,16 @@ class LogState:
         yet, and the caller deletes them (`deleted_files.py`)."""
         dropped = self.segments.drop_below(min(limit, self.log_start_offset), most)
         for segment in dropped:
+            segment.close()
             segment.set_aside()
         self.snapshots.set_aside_below(self.segments.first_base_offset)
         return [segment.base_offset for segment in dropped]
+
+    def note_gaps(self) -> None:
+        """Offsets are missing between batches from here on, because a cleaner was on the leader."""
+        self.cleaned_to = max(self.cleaned_to, 0)
+        for segment in self.segments:
+            segment.batches.contiguous = False
 
     def check(self) -> None:
         """Asserts every invariant of the log."""
@@ -132,5 +151,8 @@ class LogState:
         assert last <= end, f"{name}: active segment {last} above {end}"
         assert first <= max(start, end), f"{name}: {first} > {start}"
         self.epochs.check(end)
+        assert not self.epochs.is_new or self.epochs.epoch_at(self.recovery_point - 1) < 0, (
+            f"EpochsBeforeClaim: {name} has no file of {self.epochs.entries}"
+        )
         self.producers.check(end)
         self.tail.check(end)

@@ -29,6 +29,8 @@ def truncate_to(state: LogState, offset: int) -> bool:
     if state.segments.first_base_offset > offset:
         truncate_fully_and_start_at(state, offset)
         return True
+    if offset < state.segments.active.base_offset:
+        _forget_cleaning(state, offset)
     state.ledger.on_truncation()
     while state.segments.active.base_offset > offset:
         state.segments.drop_active().delete()
@@ -56,6 +58,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
 def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     """Empties the log and makes it begin at `offset`, all its offsets included. For followers below
     their leader's log start and for replicas restored from a snapshot."""
+    _forget_cleaning(state, offset)
     state.ledger.on_truncation()
     for segment in state.segments:
         segment.delete()
@@ -67,3 +70,10 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.log_start_offset = state.log_end_offset = offset
     state.high_watermark = state.recovery_point = offset
     state.env.trace.event(LogRestarted(partition=state.topic_partition, log_end_offset=offset))
+
+
+def _forget_cleaning(state: LogState, offset: int) -> None:
+    """A cleaner has been nowhere above the end of the log, and is nowhere below it."""
+    if state.cleaning is not None:
+        state.cleaning.end_for_cut()
+    state.cleaned_to = min(state.cleaned_to, offset)

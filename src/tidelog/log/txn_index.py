@@ -35,7 +35,7 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """Aborted transactions of one segment, written through."""
 
-    __slots__ = ("_disk", "_path", "entries", "file")
+    __slots__ = ("_disk", "_path", "entries", "file", "may_exist")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -44,10 +44,12 @@ class TransactionIndex:
         self.entries: list[AbortedTxn] = []
         # Opened by the first entry; part of every flush.
         self.file: File | None = None
+        # False for an index that is known to have no file: then none is looked for.
+        self.may_exist = True
 
     def load(self) -> bool:
         """Reads the file; returns whether it makes sense, else the index is empty."""
-        data = self._disk.read_file(self._path)
+        data = self._disk.read_file(self._path) if self.may_exist else None
         if data is None:
             return True
         if len(data) % _ENTRY.size:
@@ -70,6 +72,7 @@ class TransactionIndex:
         assert entry.last_offset > last, f"{entry} after {last}"
         if self.file is None:
             self.file = self._disk.open(self._path, create=True)
+            self.may_exist = True
         self.file.append([_ENTRY.pack(_VERSION, *entry)])
         self.entries.append(entry)
 
@@ -94,7 +97,9 @@ class TransactionIndex:
         """Drops everything, the file included."""
         self.close()
         self.entries.clear()
-        self._disk.delete(self._path)
+        if self.may_exist:
+            self._disk.delete(self._path)
+            self.may_exist = False
 
     def close(self) -> None:
         """Releases the file."""

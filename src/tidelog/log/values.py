@@ -77,8 +77,9 @@ class Checkpoints(NamedTuple):
     high_watermark: int = 0
     complete: bool = True
     """Whether the recovery points could be read at all; else 0 proves nothing."""
-    compacted: bool = False
-    """Whether a cleaner was here: then offsets may be missing between batches."""
+    cleaned_to: int = -1
+    """Exclusive: how far a cleaner was here; -1 for never. Else offsets may be missing between
+    batches."""
 
 
 class LogFlush(NamedTuple):

@@ -17,9 +17,7 @@ Source: KIP-630, KIP-631; Kafka's `MetadataImage.write`.
 from collections.abc import Iterable, Iterator
 
 from tidelog.metadata import records
-from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import (
-    EMPTY_IMAGE,
     METADATA_VERSION,
     BrokerImage,
     ControllerImage,
@@ -27,7 +25,6 @@ from tidelog.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from tidelog.metadata.record_codec import decode_record
 from tidelog.metadata.records import MetadataRecord
 from tidelog.model import Endpoint, TopicId
 
@@ -58,17 +55,6 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         )
     for identity in sorted(image.kept_records, key=repr):
         yield image.kept_records[identity]
-
-
-def image_of_records(records: list[bytes], last_offset: int, epoch: int) -> MetadataImage:
-    """The image that a snapshot's records make; `last_offset` is the last one that it contains.
-
-    Raises `MalformedFrame` and `ProtocolError` as `decode_record`.
-    """
-    delta = MetadataDelta(EMPTY_IMAGE)
-    for value in records:
-        delta.replay(decode_record(value), last_offset)
-    return delta.apply(last_offset, epoch)
 
 
 def _features(image: MetadataImage) -> Iterator[MetadataRecord]:

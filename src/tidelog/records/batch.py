@@ -114,6 +114,12 @@ class BatchHeader(NamedTuple):
         return self.attributes & TRANSACTIONAL_FLAG != 0
 
     @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on the batch's tombstones or its marker may be removed; `None` when a cleaner
+        has not decided that yet."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
+
+    @property
     def is_control(self) -> bool:
         """Whether its records are for the log's readers, not for applications."""
         return self.attributes & CONTROL_FLAG != 0
@@ -231,6 +237,16 @@ def build_batch(
     crc = _crc(body, _crc(checked))
     length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(body)
     unchecked = struct.pack(">qiibI", base_offset, length, leader_epoch, MAGIC, crc)
+    return b"".join((unchecked, checked, body))
+
+
+def rebuild(header: BatchHeader, body: bytes) -> bytes:
+    """A batch with this header and this body, as compressed as the header says. Length, checksum
+    and magic are set; everything else is the header's, its offsets too."""
+    checked = _CHECKED_HEADER.pack(*header[5:])
+    crc = _crc(body, _crc(checked))
+    length = HEADER_BYTES - LOG_OVERHEAD_BYTES + len(body)
+    unchecked = struct.pack(">qiibI", header.base_offset, length, header.leader_epoch, MAGIC, crc)
     return b"".join((unchecked, checked, body))
 
 

@@ -7,6 +7,8 @@ only the uptime that is registered *and active* may join an ISR (KIP-903).
 
 For consumers that may read from followers (KIP-392): which broker is in which rack and can be
 reached.
+
+What the metadata does not know yet, the node adds: which brokers seem to be dead.
 """
 
 from collections.abc import Mapping
@@ -18,14 +20,17 @@ from tidelog.model import NO_EPOCH
 class BrokerEpochs:
     """Registered broker epochs, and which brokers may enter an ISR."""
 
-    __slots__ = ("_images", "own_epoch", "version")
+    __slots__ = ("_images", "own_epoch", "suspected", "version")
 
     def __init__(self) -> None:
         # This node's own broker epoch; -1 before it is registered. Set by the node.
         self.own_epoch = NO_EPOCH
         # Every registered broker as the newest metadata has it, fenced ones included.
         self._images: Mapping[int, BrokerImage] = {}
-        # Counts the changes.
+        # Whose processes seem to be dead: they have refused all connections for the grace period.
+        # Set by the node.
+        self.suspected: frozenset[int] = frozenset()
+        # Counts the changes of the metadata.
         self.version = 0
 
     def follow(self, image: MetadataImage) -> None:

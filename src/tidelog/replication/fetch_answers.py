@@ -18,6 +18,7 @@ Source: KIP-595; Kafka's fetcher thread for the reactions to errors.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
+from tidelog.limits import FIRST_RECORDS_WORK
 from tidelog.replication.events import following as events
 from tidelog.replication.events.following import DelayReason, RestartReason, TruncationReason
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, pause_ms
@@ -68,6 +69,8 @@ class FetchAnswers:
     def _on_records(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
         log = state.partition.log
         self._followed.count_bytes(state, fetched.records_bytes, now)
+        if fetched.records_bytes and not log.segments.active.size_bytes:
+            self._env.work.spend(FIRST_RECORDS_WORK)
         progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)
         self._followed.note_lag(state, log.log_end_offset < fetched.high_watermark)
         if fetched.records_bytes and progress is not Progress.APPENDED:

@@ -37,7 +37,11 @@ Source: KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
-from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN, MAX_PARTITIONS_WITH_RECORDS
+from tidelog.limits import (
+    FIRST_RECORDS_COUNT,
+    MAX_PARTITIONS_READ_PER_TURN,
+    MAX_PARTITIONS_WITH_RECORDS,
+)
 from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
@@ -112,7 +116,7 @@ class Reading:
         self.throttled_bytes = 0
         # Whether it may be answered in part.
         self._is_incremental = request.session_epoch > 0
-        # Partitions with records found so far.
+        # Partitions with records found so far, each counted for the work that it makes.
         self._with_records = 0
         if on_arrival:
             self._interest.begin_fetch(self._terms(), now)
@@ -146,7 +150,8 @@ class Reading:
             wanted = unread.pop()
             answers[wanted] = self._read_wanted(wanted)
             if answers[wanted].records_bytes:
-                self._with_records += 1
+                is_first = self._by_follower and wanted.want.fetch_offset == 0
+                self._with_records += FIRST_RECORDS_COUNT if is_first else 1
                 if self._is_incremental and self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
                     self._leave_the_rest()
                     return

@@ -5,6 +5,11 @@ follows there and that are able to fetch (`fetch_state`), in an incremental sess
 applied (`fetch_answers`), and the next tick sends the next request. The leader holds a request back
 while it has nothing new, so this loop is a long poll, not a spin.
 
+**In slices.** An answer with records for hundreds of partitions is applied in as many turns as its
+work takes (`turn_work`). A partition that waits is one whose answer has not arrived yet: when its
+turn comes the same is asked as of a late answer, whether it still fits. The next request is sent
+when all is applied, because it claims what the logs hold.
+
 **Group commit.** A fetch at offset n claims "I hold everything below n". With `flush.messages=1`
 that must be true after a power cut, so the next request to this leader is held until all that the
 last answer brought is on the device. One slow flush holds the other partitions of the same leader,
@@ -16,16 +21,19 @@ something new about that broker.
 Source: KIP-227, KIP-595.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
+from tidelog.limits import FETCHED_PARTITION_WORK
 from tidelog.model import NO_EPOCH
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, key_of, pause_ms
-from tidelog.replication.follower import Cut, truncate
+from tidelog.replication.follower import Cut, as_buffer, truncate
 from tidelog.replication.leader_bounds import LeaderBounds
 from tidelog.replication.messages import SendFetch, Token
 from tidelog.replication.partition import Partition
@@ -33,6 +41,7 @@ from tidelog.replication.shared import Env
 from tidelog.wire.fetch import (
     FETCH_ANY_HIGH_WATERMARK,
     READ_UNCOMMITTED,
+    FetchedPartition,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -46,7 +55,17 @@ soon as there are any. It costs an answer for each commit, so without readers it
 class ReplicaFetcher:
     """All that this node fetches from one leader."""
 
-    __slots__ = ("_blocked_until", "_env", "_failures", "answers", "bounds", "followed", "token")
+    __slots__ = (
+        "_applied_at",
+        "_blocked_until",
+        "_env",
+        "_failures",
+        "_rest",
+        "answers",
+        "bounds",
+        "followed",
+        "token",
+    )
 
     def __init__(self, leader_id: int, env: Env) -> None:
         self._env = env
@@ -56,6 +75,9 @@ class ReplicaFetcher:
         self.bounds = LeaderBounds(self.followed, self.answers)
         # The Fetch in flight.
         self.token: Token | None = None
+        # What is still to be applied of the newest answer, and when some of it was applied last.
+        self._rest: deque[FetchedPartition] = deque()
+        self._applied_at: Instant | None = None
         # Nothing is sent before this instant, because the leader could not be reached.
         self._blocked_until: Instant | None = None
         # Requests without an answer since the last answered one; they lengthen the pause.
@@ -99,7 +121,9 @@ class ReplicaFetcher:
                 return
             self._blocked_until = None
         self.bounds.maybe_send()
-        if self.token is None and self._refresh_session(now) and len(self.followed.session):
+        if self.token is not None or self._rest:
+            return
+        if self._refresh_session(now) and len(self.followed.session):
             self._send()
 
     def _refresh_session(self, now: Instant) -> bool:
@@ -161,10 +185,31 @@ class ReplicaFetcher:
             return
         self._failures = 0
         session.on_success(response.session_id)
-        for fetched in response.partitions:
-            state = self.followed.by_key.get((fetched.topic_id, fetched.partition))
+        unapplied = iter(response.partitions)
+        self._apply(unapplied, now)
+        # What waits must not be part of a buffer that is used again.
+        self._rest.extend(_own_copy(fetched) for fetched in unapplied)
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether some of the newest answer is still to be applied."""
+        return bool(self._rest)
+
+    def apply_rest(self, now: Instant) -> None:
+        """Applies as much of it as this turn may, at least one partition."""
+        rest = self._rest
+        self._apply((rest.popleft() for _ in range(len(rest))), now)
+
+    def _apply(self, fetched: Iterator[FetchedPartition], now: Instant) -> None:
+        self._applied_at = now
+        work, by_key = self._env.work, self.followed.by_key
+        for each in fetched:
+            state = by_key.get((each.topic_id, each.partition))
             if state is not None and state.phase is Phase.FETCHING:
-                self.answers.on_partition(state, fetched, now)
+                self.answers.on_partition(state, each, now)
+                work.spend(FETCHED_PARTITION_WORK)
+                if work.is_spent:
+                    return
 
     def _block(self, reason: NoAnswer | ErrorCode, now: Instant) -> None:
         wait_ms = pause_ms(self._failures, self._env.config)
@@ -184,11 +229,13 @@ class ReplicaFetcher:
         retry_at = followed.retry_at if followed.delayed else None
         blocked_until = self._blocked_until if followed.by_key else None
         throttled_until = followed.throttled_until if followed.throttled else None
-        return earliest(blocked_until, throttled_until, retry_at)
+        rest_at = self._applied_at if self._rest else None
+        return earliest(blocked_until, throttled_until, retry_at, rest_at)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
         self.followed.check()
+        assert self.token is None or not self._rest, "OneFetchInFlight: the answer is not applied"
         for state in self.followed.by_key.values():
             partition = state.partition
             assert partition.leader_id == self.followed.leader_id, (
@@ -199,3 +246,9 @@ class ReplicaFetcher:
                 f"FollowsItsLeader: {partition} is in epoch {partition.leader_epoch}, fetched in "
                 f"{state.leader_epoch}"
             )
+
+
+def _own_copy(fetched: FetchedPartition) -> FetchedPartition:
+    if not fetched.records_bytes:
+        return fetched
+    return fetched._replace(records=[bytes(as_buffer(fetched.records))])

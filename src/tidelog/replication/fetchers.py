@@ -63,6 +63,13 @@ class Fetchers:
         for fetcher in self._by_leader.values():
             fetcher.poll(now)
 
+    def apply_rest(self, now: Instant) -> None:
+        """Goes on with answers of which earlier turns have left something."""
+        for fetcher in self._by_leader.values():
+            if fetcher.has_rest:
+                fetcher.apply_rest(now)
+                self._announce_cuts(fetcher)
+
     def on_fetch_response(self, token: Token, response: FetchResponse | None, now: Instant) -> None:
         """Applies the answer to a `SendFetch`."""
         for fetcher in self._by_leader.values():

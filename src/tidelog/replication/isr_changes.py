@@ -1,7 +1,8 @@
 """Changes of the in-sync replicas that this node's leaders propose, and the controller's answers.
 
 A leader proposes that a follower joins as soon as its fetch shows that it may (`maybe_expand_isr`),
-and that members leave that have lagged for too long (`maybe_shrink_isr`, called by `isr_checks`).
+and that members leave that have lagged for too long (`maybe_shrink_isr`, called by `isr_checks`)
+or seem to be dead and are waited for (`shrink_stalled`, after each tick that changes something).
 Until the controller has answered, the partition's ISR state (`isr.py`) assumes that either answer
 may come:
 
@@ -109,10 +110,19 @@ class IsrChanges:
                 level_ms_ago=tuple(remote.caught_up_ms_ago(now) for remote in remotes),
                 high_watermark=partition.log.high_watermark,
                 log_end=partition.log.log_end_offset,
-                lag_time_max_ms=self._env.config.replica_lag_time_max_ms,
+                lag_time_max_ms=(
+                    0
+                    if self._env.brokers.suspected & set(leaving)
+                    else self._env.config.replica_lag_time_max_ms
+                ),
             )
         )
         return True
+
+    def shrink_stalled(self, partition: Partition, leadership: LeaderState, now: Instant) -> None:
+        """The high watermark stands still: members that seem to be dead are to leave."""
+        if not self._env.brokers.suspected.isdisjoint(leadership.isr):
+            self.maybe_shrink_isr(partition, leadership, now)
 
     def _propose(self, partition: Partition, leadership: LeaderState, isr: tuple[int, ...]) -> None:
         members = []

@@ -14,13 +14,17 @@ The checks of different partitions are independent, so that a pass is cut into s
 a slice comes late, the process was paused between two slices, and the rest waits for the next check
 too.
 
-When the metadata has something new about a broker, a shorter pass computes high watermarks again: a
-replica that may no longer join an ISR, or is fenced, is not waited for any more.
+When there is something new about a broker, a shorter pass looks at the partitions that wait for
+followers. The metadata has it: the high watermark is computed again, because a replica that may no
+longer join an ISR, or is fenced, is not waited for any more. The node suspects that the broker is
+dead (decision 0031): it is to leave the ISRs that wait for it, before the controller comes to them
+among thousands of others; those that wait for nothing are left to the controller.
 """
 
 from collections.abc import Sequence
 
 from tidelog.env.instant import Instant, earliest
+from tidelog.limits import MAX_REPLICAS_SCANNED_PER_TURN
 from tidelog.replication.events.in_sync import HighWatermarkStalled, IsrCheckSkipped
 from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
@@ -42,11 +46,11 @@ class IsrChecks:
         # The check that is under way, and the led partitions that it has found.
         self._full = Sweep()
         self._led = 0
-        # The pass that only computes high watermarks again.
-        self._short = Sweep()
+        # The pass over partitions that wait for followers.
+        self._short = Sweep(MAX_REPLICAS_SCANNED_PER_TURN)
 
     def on_brokers_changed(self, now: Instant) -> None:
-        """The metadata has something new about some broker."""
+        """There is something new about some broker."""
         self._short.begin(self._env.hosted.partitions.values(), now)
 
     def deadline(self) -> Instant | None:

@@ -8,7 +8,8 @@ Which replicas count:
 1. **Every member of the maximal ISR** (`isr.py`). Any ISR that the controller can have now is
    within it, so the next leader has all that was committed (`LeaderCompleteness`).
 2. **Every replica that has caught up and could join**, though not yet in the ISR. Without it, a
-   returning follower could chase a racing high watermark for ever.
+   returning follower could chase a racing high watermark for ever. One that has left the ISR has
+   caught up when it has fetched all there is since.
 3. **None, below the min ISR**: with fewer committed members than `min_isr` the high watermark
    stands still (KIP-966). A member that then leaves the ISR still has all that was ever committed
    and stays eligible as leader.
@@ -118,6 +119,9 @@ class LeaderState:
 
     @isr_state.setter
     def isr_state(self, state: IsrState) -> None:
+        for member in self.isr:
+            if member not in state.isr and member in self.remotes:
+                self.remotes[member].leave_isr()
         self._isr_state = state
         self.isr = state.isr
         proposed = state.maximal_isr
@@ -277,16 +281,17 @@ class LeaderState:
         )
 
     def laggards(self, now: Instant) -> tuple[int, ...]:
-        """Members of the ISR that have not been level for too long; none while a change is in
-        flight."""
+        """Members of the ISR that have not been level for too long, or are not and seem to be dead;
+        none while a change is in flight."""
         if not isinstance(self._isr_state, Committed):
             return ()
         leader_end, limit_ms = self._log.log_end_offset, self._config.replica_lag_time_max_ms
+        suspected = self._brokers.suspected
         return tuple(
             member
             for member in self.isr
             if (remote := self.remotes.get(member)) is not None
-            and not remote.is_caught_up(leader_end, limit_ms, now)
+            and not remote.is_caught_up(leader_end, 0 if member in suspected else limit_ms, now)
         )
 
     def check(self) -> None:

@@ -70,7 +70,6 @@ class MetadataChanges:
 
     __slots__ = (
         "_env",
-        "_left",
         "_queue",
         "_roles",
         "_sets_aside",
@@ -87,9 +86,8 @@ class MetadataChanges:
         self._unsorted: deque[tuple[Iterator[TopicPartition], bool]] = deque()
         # Partitions that were, and need a step.
         self._queue = StepQueue()
-        # When work was done last, and how much more of it that instant bears.
+        # When work was done last.
         self._worked_at: Instant = LONG_AGO
-        self._left = 0
         # Whether logs that the metadata does not place here are to be set aside.
         self._sets_aside = False
         # The newest metadata according to which all replicas lead and follow; what has only to do
@@ -174,19 +172,18 @@ class MetadataChanges:
         return bool(self._unsorted) or self._queue.has_any(Step.DROP, Step.SET_ASIDE)
 
     def deadline(self) -> Instant | None:
-        """The next turn, if there is work: at once, or in a millisecond where this one has done
-        its share."""
-        if not self.has_work:
-            return None
-        return Instant(self._worked_at + 1) if self._left <= 0 else self._worked_at
+        """The next turn, if there is work: a millisecond after this one."""
+        return Instant(self._worked_at + 1) if self.has_work else None
 
     def work(self, now: Instant) -> None:
         """Sorts and takes steps until the work of this turn is spent."""
+        work = self._env.work
+        work.on_tick(now)
         if now > self._worked_at:
             self._worked_at = now
-            self._left = self.work_per_turn
-        while self._left > 0 and self.has_work:
-            self._left -= self._work_on_next(now)
+            work.left = max(work.left, 1, self.work_per_turn // 4)
+        while work.left > 0 and self.has_work:
+            work.spend(self._work_on_next(now))
         if not self.has_work:
             self._env.directory.forget_renamed()
         if not self._unsorted and not self._queue.has_any(Step.STOP_LEADING, Step.FOLLOW):

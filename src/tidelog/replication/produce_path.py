@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.kraft.messages import NotLeader
+from tidelog.limits import FIRST_RECORDS_WORK
 from tidelog.log.values import AppendOrigin, InvalidRecords
 from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
 from tidelog.records.batch import HEADER_BYTES, read_header
@@ -235,6 +236,8 @@ class ProducePath:
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return _failure(part, ErrorCode.KAFKA_STORAGE_ERROR), NO_OFFSET
+        if log.segments.active.size_bytes == appended.size_bytes:
+            self._env.work.spend(FIRST_RECORDS_WORK)
         self._env.changed.mark_appended(partition)
         result = ProducedPartition(
             part.topic,

@@ -118,6 +118,11 @@ class RemoteReplica:
         """How long ago it was last known to be level; -1 for never."""
         return -1 if self.last_caught_up == LONG_AGO else now - self.last_caught_up
 
+    def leave_isr(self) -> None:
+        """Not in sync any more, it has to fetch all there is before it counts as caught up."""
+        self._level_in = None
+        self._last_caught_up = LONG_AGO
+
     def begin_epoch(self, *, in_sync: bool, leader_end: int, now: Instant) -> None:
         """The same leader was elected again: the claim still stands, the clock starts anew."""
         self._level_in = None

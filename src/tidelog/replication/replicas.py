@@ -21,8 +21,9 @@ and their waiting |
 | `metadata_changes`, `step_queue`, `hosting`, `roles` | which partitions to host, and what that \
 takes |
 | `retention` | what is too old or too much; files of segments that were taken out |
+| `cleaning` | compaction |
 | `durability` | flushes and checkpoints |
-| `shared` | what the parts share |
+| `shared`, `turn_work` | what the parts share, and how much of a turn they may take |
 
 **A tick.** Inputs act at once where nothing has to wait: a produce appends and answers acks=0 and
 acks=1, an answer of the controller commits an ISR. For the rest they note which partitions changed.
@@ -44,6 +45,7 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.kraft.committed import contiguous
 from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
+from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directory import LogDirectory
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
@@ -52,6 +54,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition
 from tidelog.replication import messages
 from tidelog.replication.brokers import BrokerEpochs
+from tidelog.replication.cleaning import LogCleaner
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.durability import Durability
 from tidelog.replication.fetch_path import FetchPath
@@ -72,6 +75,7 @@ from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env, Recurring
 from tidelog.replication.sweep import Sweep
 from tidelog.replication.throttle import Throttles
+from tidelog.replication.turn_work import TurnWork
 from tidelog.replication.verification import Release, Verdict, Verification
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
@@ -87,8 +91,10 @@ class Replicas:
         self, *, node_id: int, directory: LogDirectory, config: ReplicationConfig, trace: Trace
     ) -> None:
         throttles = Throttles(node_id, config)
+        # What this turn may still do of what takes long.
+        self.work = TurnWork(config.metadata_work_per_turn)
         self._env = env = Env(
-            node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace)
+            node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace), self.work
         )
         self._isr_updates = IsrUpdates(env)
         self._quarantine = Quarantine(env)
@@ -111,6 +117,7 @@ class Replicas:
         )
         self._metadata = MetadataChanges(self._roles)
         self._retention = Retention(env)
+        self._cleaner = LogCleaner(env)
         self._durability = Durability(self._roles, self._retention)
         # When idle producers are forgotten, and the pass that does it.
         self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
@@ -122,6 +129,7 @@ class Replicas:
             self._durability.recovery_points,
             self._expiry_checks,
             self._retention.checks,
+            self._cleaner.checks,
         )
         # Wall time in ms minus monotonic time in ms; set by the node.
         self.wall_offset_ms = 0
@@ -151,6 +159,14 @@ class Replicas:
         """Bytes a second that throttled followers may be sent, and may fetch, from now on."""
         self._env.throttles.leader.rate = leader
         self._env.throttles.follower.rate = follower
+        self._stir()
+
+    def suspect(self, broker_ids: frozenset[int], now: Instant) -> None:
+        """These brokers, and no others, seem to be dead (`broker/failure_detector.py`)."""
+        newly = broker_ids - self._env.brokers.suspected
+        self._env.brokers.suspected = broker_ids
+        if newly:
+            self._isr_checks.on_brokers_changed(now)
         self._stir()
 
     # Metadata ---------------------------------------------------------------------------------
@@ -219,6 +235,7 @@ class Replicas:
 
         `bumps_epoch`: the producer is of transaction version 2 (KIP-890)."""
         self._stir()
+        self.work.on_input()
         self._produce.produce(request, reply_to, now, wall_ms, bumps_epoch=bumps_epoch)
 
     def write_markers(
@@ -353,6 +370,7 @@ class Replicas:
 
     def on_fetch_response(self, token: Token, response: FetchResponse | None, now: Instant) -> None:
         """The answer to a `SendFetch`; `None` when the leader could not be reached."""
+        self.work.on_input()
         self._fetchers.on_fetch_response(token, response, now)
         self._stir()
         self._take_failed(now)
@@ -403,15 +421,22 @@ class Replicas:
         self._stir()
         self._isr_changes.on_alter_partition_response(token, results, now)
 
-    def on_flushed(self, subject: LogFlush, now: Instant) -> None:
+    def on_flushed(self, subject: LogFlush | CleanedFlush, now: Instant) -> None:
         """A flush of a hosted log is durable."""
         self._stir()
-        self._durability.on_flushed(subject)
+        if isinstance(subject, CleanedFlush):
+            self._cleaner.on_flushed(subject, now)
+        else:
+            self._durability.on_flushed(subject)
 
-    def on_flush_failed(self, subject: LogFlush, error: str, now: Instant) -> None:
+    def on_flush_failed(self, subject: LogFlush | CleanedFlush, error: str, now: Instant) -> None:
         """A flush failed: what was not yet durable is taken to be lost."""
         self._stir()
-        self._durability.on_flush_failed(subject, error)
+        if isinstance(subject, CleanedFlush):
+            self._cleaner.on_flush_failed(subject, error)
+            self._take_failed(now)
+        else:
+            self._durability.on_flush_failed(subject, error)
 
     def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
         """A checkpoint is durable that no longer names the logs to truncate or rename, or that
@@ -433,6 +458,7 @@ class Replicas:
         after each group of inputs; `wake` does it too."""
         self._take_failed(now)
         changed, measures = self._env.changed.take(), self._env.measures
+        suspected = self._env.brokers.suspected
         self._env.trace.steps.begin("changed partitions", len(changed))
         for partition in changed:
             leadership = partition.leadership
@@ -441,6 +467,8 @@ class Replicas:
                     self._env.changed.mark_readable(partition)
                     if measures.enabled:
                         measures.on_advance(partition, leadership, now)
+                elif suspected:
+                    self._isr_changes.shrink_stalled(partition, leadership, now)
                 if partition.acks:
                     self._produce.complete_acks(partition)
                 if partition.deletions:
@@ -460,6 +488,8 @@ class Replicas:
             deadline = self.deadline()
             if deadline is None or now < deadline:
                 return
+        self.work.on_tick(now)
+        self._fetchers.apply_rest(now)
         if not self._metadata.in_force and self._metadata.maybe_take_effect(now):
             self._start_recurring(now)
         elif self._metadata.has_work:
@@ -469,6 +499,7 @@ class Replicas:
         self._isr_checks.check_isrs(now)
         if self._retention.work(now, now + self.wall_offset_ms):
             self._durability.save_log_starts(now)
+        self._cleaner.work(now, now + self.wall_offset_ms)
         self._durability.write_due(now)
         self._expire_producers(now)
         if self._fetch.read_on_at is not None:
@@ -509,6 +540,7 @@ class Replicas:
             self._durability.clear_at,
             self._durability.dead_segments.next_at,
             self._retention.deadline(),
+            self._cleaner.deadline(),
             self._expiry.next_at,
             self._fetch.read_on_at,
         )

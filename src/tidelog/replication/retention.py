@@ -96,7 +96,7 @@ class Retention:
         while self._rest and left > 0:
             partition = self._rest.popleft()
             left -= len(partition.log.segments)
-            if self._is_here(partition):
+            if self._is_here(partition) and partition.log.cleaning is None:
                 self._retain(partition, wall_ms)
 
     def _is_here(self, partition: Partition) -> bool:
@@ -135,6 +135,10 @@ class Retention:
             key, topic_id, log_start_offset = self._doomed[0]
             partition = self._env.hosted.partitions.get(key)
             if partition is None or partition.topic_id != topic_id or partition.offline is not None:
+                self._doomed.popleft()
+                continue
+            if partition.log.cleaning is not None:
+                # A cleaner has its segments; the next checkpoint finds what is still to go.
                 self._doomed.popleft()
                 continue
             try:

@@ -19,6 +19,7 @@ from tidelog.replication.messages import LogConfigs, Output, Token
 from tidelog.replication.partition import Partition, PartitionEnv
 from tidelog.replication.purgatory import Deadlines, DelayedDelete, DelayedProduce
 from tidelog.replication.throttle import Throttles
+from tidelog.replication.turn_work import TurnWork
 
 
 class Hosted:
@@ -227,6 +228,8 @@ class Env(PartitionEnv):
     throttles: Throttles
     """The quotas of throttled replicas; the node sets the rates."""
     measures: Measures
+    work: TurnWork
+    """What this turn may still do of what takes long."""
     hosted: Hosted = field(default_factory=Hosted)
     changed: ChangedPartitions = field(default_factory=ChangedPartitions)
     outbox: Outbox = field(default_factory=Outbox)

@@ -16,9 +16,11 @@ from tidelog.replication.partition import Partition
 class Sweep:
     """One kind of pass."""
 
-    __slots__ = ("_rest", "next_at", "taken_at")
+    __slots__ = ("_per_turn", "_rest", "next_at", "taken_at")
 
-    def __init__(self) -> None:
+    def __init__(self, per_turn: int = MAX_REPLICAS_CHECKED_PER_TURN) -> None:
+        # Replicas of one slice.
+        self._per_turn = per_turn
         # Those that have not had their turn.
         self._rest: Iterator[Partition] = iter(())
         # When the next slice is due; `None` while no pass is under way.
@@ -39,8 +41,8 @@ class Sweep:
         """The next slice, if it is due."""
         if self.next_at is None or now < self.next_at:
             return ()
-        taken = list(islice(self._rest, MAX_REPLICAS_CHECKED_PER_TURN))
-        is_last = len(taken) < MAX_REPLICAS_CHECKED_PER_TURN
+        taken = list(islice(self._rest, self._per_turn))
+        is_last = len(taken) < self._per_turn
         self.next_at = None if is_last else Instant(now + 1)
         self.taken_at = now
         return taken

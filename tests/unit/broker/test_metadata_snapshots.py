@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tests.unit.broker.one_node import OneNode
-from tidelog.broker.metadata_snapshots import LoadedImage, with_images
+from tidelog.broker.metadata_snapshots import SnapshotReading
 from tidelog.env.effects import Flush
 from tidelog.errors import StorageError
 from tidelog.kraft.messages import LoadedSnapshot, SnapshotId
@@ -93,21 +93,27 @@ def test_a_large_image_is_written_in_many_ticks() -> None:
     assert ticks >= 9
 
 
-def test_a_snapshot_becomes_an_image() -> None:
-    """Goal: at its last offset and epoch."""
+def test_a_snapshot_becomes_an_image_in_slices() -> None:
+    """Goal: at its last offset and epoch, whatever the slices."""
     node = OneNode()
     values = [encode_record(record) for record in image_records(node.broker.image)]
-    (loaded,) = with_images([LoadedSnapshot(SnapshotId(50, 3), 0, values)])
-    assert isinstance(loaded, LoadedImage)
-    assert (loaded.image.offset, loaded.image.epoch) == (49, 3)
-    assert loaded.image.brokers == node.broker.image.brokers
-    (empty,) = with_images([LoadedSnapshot(SnapshotId(1, 0), 0, [])])
-    assert isinstance(empty, LoadedImage)
-    assert empty.image.topics_by_id == EMPTY_IMAGE.topics_by_id
+    assert len(values) > 3
+    for most in (1, 2, len(values), 1000):
+        reading = SnapshotReading(LoadedSnapshot(SnapshotId(50, 3), 0, values))
+        slices = []
+        while not reading.is_complete:
+            slices.append(reading.read(most))
+        assert (max(slices), sum(slices)) == (min(most, len(values)), len(values))
+        image = reading.image().image
+        assert (image.offset, image.epoch) == (49, 3)
+        assert image.brokers == node.broker.image.brokers
+    empty = SnapshotReading(LoadedSnapshot(SnapshotId(1, 0), 0, []))
+    assert empty.is_complete
+    assert empty.image().image.topics_by_id == EMPTY_IMAGE.topics_by_id
 
 
 def test_a_snapshot_of_a_newer_kafka_is_not_half_read() -> None:
     """Goal: the node stops and names the file."""
-    snapshot = LoadedSnapshot(SnapshotId(50, 3), 0, [b"\x01\x7f\x00"])
+    reading = SnapshotReading(LoadedSnapshot(SnapshotId(50, 3), 0, [b"\x01\x7f\x00"]))
     with pytest.raises(StorageError, match=r"00000000000000000050-0000000003.checkpoint"):
-        with_images([snapshot])
+        reading.read(1)

@@ -2,9 +2,16 @@
 
 from itertools import chain
 
+from tests.unit.broker.api.test_k00_produce import request_of
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.env.effects import HoldReading, Received, Send
-from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_REQUESTS_PER_TURN, MAX_TURNS_PER_TICK
+from tidelog.limits import (
+    FIRST_RECORDS_WORK,
+    MAX_IN_FLIGHT_REQUESTS,
+    MAX_REQUESTS_PER_TURN,
+    MAX_TURNS_PER_TICK,
+    REPLICA_WORK_PER_TURN,
+)
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make, nested
@@ -136,3 +143,31 @@ def test_a_connection_that_closes_takes_what_is_left_over_with_it():
     node.settle()
     assert flood.closed
     assert node.node.deadline() > node.now
+
+
+def first_records(wire: Wire, partitions: range) -> bytes:
+    """A request for each, all in one read."""
+    return b"".join(
+        codec.encode_request(request_of(wire, 9, partition=number, acks=1), number, "flood")
+        for number in partitions
+    )
+
+
+def test_requests_that_make_files_end_the_turn_of_their_connection():
+    """However few they are, and in how many reads they come. Others are not kept waiting."""
+    node = OneNode()
+    count = REPLICA_WORK_PER_TURN // FIRST_RECORDS_WORK
+    node.client().create_topic("t", partitions=3 * count)
+    node.run_until(lambda: not node.broker.replicas.is_behind)
+    flood, patient = node.client(), node.client()
+    requests = first_records(flood, range(2 * count + 1))
+    for half in (requests[: len(requests) // 2], requests[len(requests) // 2 :]):
+        node.node.receive(Received(flood.connection_id, half), node.now)
+    node.node.receive(Received(patient.connection_id, hellos(MAX_REQUESTS_PER_TURN)), node.now)
+    tick(node)
+    assert len(correlation_ids(patient)) == MAX_REQUESTS_PER_TURN
+    # The tick gives it a turn, which ends with the first request.
+    answered = [correlation_ids(flood)]
+    assert answered == [list(range(count + 1))]
+    tick(node)
+    assert correlation_ids(flood) == list(range(count + 1, 2 * count + 1))

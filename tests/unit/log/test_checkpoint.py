@@ -3,9 +3,11 @@
 import pytest
 
 from tests.fixtures import kafka_files
+from tidelog.env.prng import Prng
 from tidelog.log.checkpoint import (
     CheckpointDamaged,
     CleanShutdown,
+    OffsetLines,
     decode_clean_shutdown,
     decode_epochs,
     decode_offsets,
@@ -29,6 +31,22 @@ def test_kafkas_offset_checkpoints_read_back() -> None:
     ours = encode_offsets(offsets)
     assert sorted(ours.splitlines()) == sorted(data.splitlines())
     assert ours.splitlines()[:2] == [b"0", b"27"] and ours.endswith(b"\n")
+
+
+def test_lines_that_are_kept_are_those_of_a_new_file() -> None:
+    """Logs come, go and come back; offsets move and stay."""
+    prng, kept = Prng(1), OffsetLines()
+    offsets: dict[TopicPartition, int] = {}
+    for _ in range(200):
+        offsets = dict(offsets)
+        key = TopicPartition("ab"[prng.below(2)], prng.below(12))
+        if prng.below(3) and key in offsets:
+            del offsets[key]
+        else:
+            offsets[key] = prng.below(3)
+        data = kept.encode(offsets)
+        assert data == encode_offsets(offsets)
+        assert decode_offsets(data) == kept.offsets == offsets
 
 
 def test_kafkas_epochs_and_topic_ids_write_back() -> None:

@@ -11,12 +11,14 @@ from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import LogDamaged, ProtocolError, StorageError
 from tidelog.log.checkpoint import (
+    LEADER_EPOCH_FILE,
     PARTITION_METADATA_FILE,
     CleanShutdown,
+    decode_epochs,
     encode_epochs,
     encode_offsets,
 )
-from tidelog.log.events import TailCut
+from tidelog.log.events import EpochsRebuilt, TailCut
 from tidelog.log.file_names import offset_name
 from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.values import AppendOrigin
@@ -104,6 +106,36 @@ def test_what_a_new_log_and_an_idle_one_ask_of_the_disk() -> None:
         "Flush",
     ]
     assert disk.list_dir(str(other)) == [f"{0:020}.log", PARTITION_METADATA_FILE]
+
+
+@pytest.mark.parametrize("ending", ["clean stop", "kill", "flush", "flush and power cut"])
+def test_epochs_before_claim(ending: str) -> None:
+    """Goal: the first records of a new log write no file of epochs, and each end of the process
+    leaves what a start needs: the batches, or the file with the flush that makes them durable."""
+    bench = LogBench()
+    bench.settle()
+    path = f"{PARTITION}/{LEADER_EPOCH_FILE}"
+    for epoch in (2, 5):
+        bench.append(epoch=epoch)
+    bench.log.check()
+    assert len(bench.effects) == 0 and not bench.disk.exists(path)
+    if ending.startswith("flush"):
+        bench.log.request_flush()
+        bench.settle()
+        assert bench.disk.exists(path)
+    if ending == "clean stop":
+        log = bench.reopen_cleanly()
+    elif ending.endswith("power cut"):
+        log = bench.reopen_after_power_cut()
+    else:
+        log = bench.reopen_after_kill()
+    assert log.epochs.entries == [(2, 0), (5, 1)]
+    assert decode_epochs(bench.disk.read_file(path) or b"") == log.epochs.entries
+    bench.settle()
+    bench.append(epoch=7)
+    bench.settle()
+    assert decode_epochs(bench.disk.read_file(path) or b"") == [(2, 0), (5, 1), (7, 2)]
+    assert not any(isinstance(event, EpochsRebuilt) for event in bench.trace.events)
 
 
 def test_a_log_that_was_half_made_is_made() -> None:
@@ -423,10 +455,17 @@ def test_a_bad_snapshot_is_replaced_by_replay() -> None:
     assert again.duplicate and again.first_offset == 19
 
 
-def test_recovery_takes_a_snapshot() -> None:
-    """Goal: after an unclean start the producer state as of the log end is on disk."""
+def test_recovery_takes_a_snapshot_where_starts_would_replay_sealed_segments() -> None:
+    """Goal: after an unclean start the producer state as of the log end is on disk, if the one that
+    the last roll wrote is lost; else there is nothing to write."""
     bench = LogBench()
     bench.log.append_as_leader(batch(producer_id=9, producer_epoch=2, sequence=0), 0, WALL_MS)
+    bench.reopen_after_kill()
+    assert bench.log.snapshots.offsets == []
+    bench.roll()
+    bench.reopen_after_kill()
+    assert bench.log.snapshots.offsets == [1]
+    bench.disk.delete(file_of(1, ".snapshot"))
     bench.reopen_after_kill()
     entries = decode_snapshot(bench.disk.read_file(file_of(1, ".snapshot")) or b"")
     assert [(entry.producer_id, entry.producer_epoch) for entry in entries] == [(9, 2)]

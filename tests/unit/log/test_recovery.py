@@ -152,6 +152,55 @@ def test_what_a_stop_leaves_behind_is_not_a_bad_index(rolled: bool) -> None:
     assert not any(isinstance(event, IndexRebuilt) for event in bench.trace.events)
 
 
+def _saved_bench() -> LogBench:
+    """A log of several segments, as a clean stop and a start have left it."""
+    bench = LogBench(SMALL)
+    for index in range(30):
+        bench.append(timestamp=WALL_MS + index)
+    bench.reopen_cleanly()
+    assert len(bench.log.segments) > 1
+    return bench
+
+
+def _are_rebuilt(bench: LogBench) -> bool:
+    """Whether a start after a kill made the indexes of the newest segment anew."""
+    return not bench.reopen_after_kill().segments.active.indexes_are_saved
+
+
+def test_a_log_that_was_not_written_to_is_not_recovered() -> None:
+    """Goal: after a crash thousands of idle logs cost what they cost after a clean stop; a log that
+    was appended to, or cut and appended to until it was as long as before, is recovered."""
+    bench = _saved_bench()
+    assert not _are_rebuilt(bench) and not _are_rebuilt(bench)
+    end = bench.log.log_end_offset
+    bench.append()
+    assert _are_rebuilt(bench)
+    assert bench.log.log_end_offset == end + 1
+    bench = _saved_bench()
+    bench.log.truncate_to(end - 2)
+    for index in range(2):
+        bench.append(epoch=1, timestamp=WALL_MS + 100 + index)
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    assert bench.log.recovery_point == bench.log.log_end_offset == end
+    assert _are_rebuilt(bench)
+    assert bench.log.max_timestamp().offset == end - 1
+
+
+def test_a_log_that_is_not_what_was_saved_is_recovered() -> None:
+    """Goal: without sound indexes, or with other batches, the log is walked as ever."""
+    bench = _saved_bench()
+    base = bench.log.segments.active.base_offset
+    bench.disk.delete(file_of(base, ".timeindex"))
+    assert _are_rebuilt(bench)
+    bench = _saved_bench()
+    file = bench.disk.open(file_of(base, ".log"))
+    file.truncate(file.size_bytes - 1)
+    assert PARTITION in LogBench(SMALL, bench.disk).directory.damaged
+
+
 def test_lost_epochs_are_rebuilt_from_the_headers() -> None:
     """Goal: without a readable leader-epoch-checkpoint every batch is looked at."""
     bench = LogBench(SMALL)

@@ -8,8 +8,8 @@ from tests.unit.metadata.kafka_log import kafka_steps
 from tidelog.env.prng import Prng
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.metadata.image_records import image_of_records, image_records
-from tidelog.metadata.record_codec import encode_record
+from tidelog.metadata.image_records import image_records
+from tidelog.metadata.record_codec import decode_record, encode_record
 from tidelog.metadata.records import (
     FENCE,
     RECOVERING,
@@ -44,7 +44,10 @@ from tidelog.model import TopicId, Uuid
 
 def saved_and_loaded(image: MetadataImage) -> MetadataImage:
     values = [encode_record(record) for record in image_records(image)]
-    return image_of_records(values, image.offset, image.epoch)
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for value in values:
+        delta.replay(decode_record(value), image.offset)
+    return delta.apply(image.offset, image.epoch)
 
 
 class RandomLog:

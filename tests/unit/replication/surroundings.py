@@ -8,6 +8,7 @@ from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.measures import Measures
 from tidelog.replication.shared import Env
 from tidelog.replication.throttle import Throttles
+from tidelog.replication.turn_work import TurnWork
 from tidelog.sim.replicas.cluster import CONFIG
 
 
@@ -19,4 +20,6 @@ def make_env(bench: LogBench, broker_epoch: int = 7) -> Env:
         BrokerEpochs(),
     )
     brokers.own_epoch = broker_epoch
-    return Env(1, config, brokers, trace, bench.directory, Throttles(1, config), Measures(trace))
+    work = TurnWork(config.metadata_work_per_turn)
+    throttles, measures = Throttles(1, config), Measures(trace)
+    return Env(1, config, brokers, trace, bench.directory, throttles, measures, work)

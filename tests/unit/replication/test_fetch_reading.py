@@ -7,6 +7,7 @@ import pytest
 
 from tidelog.broker.fetch_sessions import FetchSession, FetchSessions
 from tidelog.errors import ErrorCode
+from tidelog.limits import FIRST_RECORDS_COUNT
 from tidelog.model import TopicPartition
 from tidelog.replication import fetch_reading
 from tidelog.replication.fetch_reading import Reading
@@ -235,8 +236,9 @@ def test_a_large_fetch_may_be_given_up(cluster: Cluster) -> None:
 def test_an_answer_has_no_more_records_than_a_turn_appends(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But in a full one. The others come first the next time, and nothing waits."""
-    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2)
+    """But in a full one. The others come first the next time, and nothing waits. First records are
+    counted for more, since a follower makes files for them."""
+    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2 * FIRST_RECORDS_COUNT)
     for number in range(3):
         cluster.produce(1, [b"a"], partition=number)
     session = Session(cluster)

@@ -7,6 +7,7 @@ import pytest
 from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.limits import FIRST_RECORDS_WORK, REPLICA_WORK_PER_TURN
 from tidelog.log.checkpoint import RECOVERY_POINT_FILE, decode_offsets
 from tidelog.log.log import Log
 from tidelog.log.values import LogFlush
@@ -16,6 +17,7 @@ from tidelog.records.record import Record
 from tidelog.replication import fetch_session
 from tidelog.replication.fetch_state import FIRST_BACKOFF_MS
 from tidelog.replication.fetcher import ReplicaFetcher
+from tidelog.replication.follower import as_buffer
 from tidelog.replication.messages import (
     ListOffsetsResult,
     Output,
@@ -406,6 +408,56 @@ def test_an_answer_for_a_partition_that_left_is_ignored() -> None:
     follower.cluster.feed.publish(2, follower.replicas, follower.now)
     follower.answer_offset(question, 1)
     assert follower.outputs() == []
+
+
+# In slices ----------------------------------------------------------------------------------
+
+NUMBERS = range(REPLICA_WORK_PER_TURN // FIRST_RECORDS_WORK + 1)
+
+
+def follower_of_many() -> tuple[Follower, SendFetch]:
+    """It has made all its logs, and asks for their first records."""
+    follower = Follower(len(NUMBERS))
+    first = follower.sent()
+    while follower.replicas.is_behind:
+        follower.outputs(for_ms=1)
+    follower.answer(first)
+    return follower, follower.sent()
+
+
+def first_records() -> list[FetchedPartition]:
+    """Of every partition, in buffers that the driver uses again."""
+    parts = [part(b"a", partition=number) for number in NUMBERS]
+    return [each._replace(records=[bytearray(as_buffer(each.records))]) for each in parts]
+
+
+def test_an_answer_that_makes_many_files_is_applied_in_slices() -> None:
+    """The next request waits for the last of them, and then claims them all."""
+    follower, fetch = follower_of_many()
+    parts = first_records()
+    follower.answer(fetch, *parts)
+    for each in parts:
+        (chunk,) = each.records
+        assert isinstance(chunk, bytearray)
+        chunk[:] = bytes(len(chunk))
+    ends = [follower.log(number).log_end_offset for number in NUMBERS]
+    assert 0 < sum(ends) < len(NUMBERS) and ends == sorted(ends, reverse=True)
+    follower.replicas.check()
+    fetch = follower.sent(for_ms=1)
+    assert [wanted.fetch_offset for wanted in fetch.request.partitions] == [1] * len(NUMBERS)
+    assert all(records_of(follower.log(number)) for number in NUMBERS)
+
+
+def test_what_waits_of_an_answer_must_still_fit() -> None:
+    """Meanwhile its leader has begun another term of one partition."""
+    follower, fetch = follower_of_many()
+    follower.answer(fetch, *first_records())
+    last = NUMBERS[-1]
+    follower.cluster.feed.change("orders", partition=last, leader=1)
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    follower.sent(for_ms=1)
+    assert follower.log(last).log_end_offset == 0
+    assert follower.log(last - 1).log_end_offset == 1
 
 
 @pytest.mark.parametrize("when", ["append", "cut"])

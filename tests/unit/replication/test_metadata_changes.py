@@ -17,6 +17,7 @@ from tidelog.limits import (
 from tidelog.model import TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Roles
+from tidelog.replication.turn_work import TurnWork
 from tidelog.sim.replicas.cluster import CONFIG, Broker, Cluster
 
 LOGS_PER_TURN = REPLICA_WORK_PER_TURN // LOG_CREATION_WORK
@@ -146,6 +147,7 @@ def set_work(cluster: Cluster, work: int) -> None:
     env = cluster.brokers[1].replicas._env
     config = replace(env.config, metadata_work_per_turn=work)
     object.__setattr__(env, "config", config)
+    object.__setattr__(env, "work", TurnWork(work))
 
 
 def test_no_turn_is_long_whatever_happens_to_a_thousand(

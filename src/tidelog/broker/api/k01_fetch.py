@@ -74,6 +74,9 @@ def handle(
     if code is not ErrorCode.NONE:
         on_reply(node, call, _refusal(interest, code))
         return
+    if request.replica_id >= 0:
+        # Where it only follows, this is the one connection whose end shows its death.
+        context.connection.broker_id = request.replica_id
     node.replicas.fetch(
         _bounded(node, request),
         call,

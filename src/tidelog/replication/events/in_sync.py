@@ -67,9 +67,12 @@ class IsrShrinkProposed(PartitionEvent):
     log_end: int
     """Of the leader."""
     lag_time_max_ms: int
+    """The limit; 0 for members that seem to be dead."""
 
     def why(self) -> str:
         """With the limit."""
+        if not self.lag_time_max_ms:
+            return "not level, and refuses connections"
         return f"not level for {self.lag_time_max_ms} ms"
 
     def payload(self) -> Payload:

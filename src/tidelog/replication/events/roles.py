@@ -92,6 +92,25 @@ class ReplicaOffline(PartitionEvent):
     """What the device answered."""
 
 
+@event("end", "cleaned")
+class CleaningEnded(PartitionEvent):
+    """A round of compaction is over."""
+
+    cleaned_to: int
+    """Exclusive."""
+    bytes: int
+    """Read and written."""
+    ms: int
+
+
+@event("stop", "given up", level=Level.WARN)
+class CleaningStopped(PartitionEvent):
+    """A round of compaction could not go on; the log is as it was."""
+
+    reason: str
+    """What the device answered, or which records cannot be read."""
+
+
 @event("clear_renamed", "postponed", level=Level.WARN)
 class ClearingPostponed(ReplicasEvent):
     """The device failed while the directories of renamed logs were deleted."""

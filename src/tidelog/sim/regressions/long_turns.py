@@ -61,6 +61,17 @@ class ManyPartitions:
 
         self._world.run_until(done, LIMIT_MS)
 
+    def write_to_each(self) -> None:
+        """Sends a record to each partition, to its leader; returns when all are acknowledged."""
+        clients = {node_id: SimClient(self._world, node_id) for node_id in self._world.hosts}
+        led = [(one.leader_id, one) for one in self._hosted(self._running()[0])]
+        for leader_id, one in led:
+            key = one.topic_partition
+            clients[leader_id].send_produce(key.topic, key.partition, [b"first"])
+        for leader_id, _ in led:
+            ((result,),) = (clients[leader_id].take_produced().partitions,)
+            assert result.error_code is ErrorCode.NONE, f"{result}"
+
     def delete(self) -> None:
         """Deletes the topic; returns when no node has any of it."""
         self._ask(
@@ -153,14 +164,15 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
     """No turn is longer than 50 ms, whatever becomes of a thousand partitions.
 
     Origin: own experience with 3,000 partitions: turns of seconds
-    Case: a topic of a thousand partitions is made, a hundred of them get other leaders, a broker
-    dies, the topic is deleted.
+    Case: a topic of a thousand partitions is made, each of them gets a record, a hundred get other
+    leaders, a broker dies, the topic is deleted.
     Must: every turn of every node is short.
     """
     world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
     BoundedTurn(world)
     cluster = ManyPartitions(world)
     cluster.create(1000)
+    cluster.write_to_each()
     cluster.reverse_replicas(100)
     cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))
     cluster.delete()

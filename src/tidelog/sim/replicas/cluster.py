@@ -14,6 +14,7 @@ from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.identity import format_directory
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicId, Uuid
@@ -36,6 +37,7 @@ CONFIG = ReplicationConfig(
     high_watermark_checkpoint_interval_ms=500,
     recovery_point_checkpoint_interval_ms=5000,
     retention_check_interval_ms=3000,
+    cleaner_backoff_ms=1000,
 )
 
 
@@ -181,14 +183,16 @@ class Cluster:
 
     def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
         subject = effect.subject
-        assert subject is None or isinstance(subject, LogFlush | Checkpointed), f"{effect}"
+        assert subject is None or isinstance(subject, LogFlush | CleanedFlush | Checkpointed), (
+            f"{effect}"
+        )
         try:
             _write(broker, effect)
         except StorageError as error:
-            if isinstance(subject, LogFlush):
+            if isinstance(subject, LogFlush | CleanedFlush):
                 broker.replicas.on_flush_failed(subject, str(error), self.now)
             return
-        if isinstance(subject, LogFlush):
+        if isinstance(subject, LogFlush | CleanedFlush):
             broker.replicas.on_flushed(subject, self.now)
         elif subject is not None:
             broker.replicas.on_checkpointed(subject, self.now)

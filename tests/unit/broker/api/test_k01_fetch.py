@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.broker.api.test_k00_produce import BATCH, produce, without_leaders
 from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.env.effects import Closed, CloseReason
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.wire import codec
@@ -258,3 +259,16 @@ def test_a_topic_that_disappears_is_an_error_of_its_session(node, wire):
     asked = request(session_id=full.session_id, session_epoch=1)
     (answer,) = fetch(wire, 13, asked).partitions
     assert answer.error_code is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_the_end_of_a_followers_connection_makes_it_doubtful() -> None:
+    """Goal: a leader notices the death of a broker that only follows it; a consumer's connection,
+    or that of a follower that is refused, says nothing."""
+    node = OneNode()
+    epoch = node.add_broker(2)
+    for replica_id, replica_epoch, in_doubt in ((-1, -1, set()), (2, -1, set()), (2, epoch, {2})):
+        wire = node.client()
+        asked = request(replica_id=replica_id, replica_epoch=replica_epoch)
+        fetch(wire, VERSIONS[-1], asked)
+        node.receive(Closed(wire.connection_id, CloseReason.PEER))
+        assert node.broker.unreachable == in_doubt

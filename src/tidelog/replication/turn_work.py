@@ -1,0 +1,55 @@
+"""How much more a turn may do of what takes long: one budget for all that makes files.
+
+What arrives in a turn (requests, answers of leaders) and what the tick after it does by itself (to
+follow the metadata) share the budget. Each piece of work has a price in `limits`; where the budget
+is spent, the rest is left to the turns that follow at once. A tick always has a share, however
+much has arrived, and what arrives has the whole budget. So neither starves, and both together
+spend little more than one budget (*BoundedTurn*, `docs/protocol/turns.md`).
+"""
+
+from typing import Final
+
+from tidelog.env.instant import LONG_AGO, Instant
+
+_SHARE_OF_TICK: Final = 4
+"""The part of a budget that a tick has at least."""
+
+
+class TurnWork:
+    """What a node may still do in this turn; the unit is that of `limits.REPLICA_WORK_PER_TURN`."""
+
+    __slots__ = ("_has_inputs", "_per_turn", "_ticked_at", "left")
+
+    def __init__(self, per_turn: int) -> None:
+        # The budget of a turn.
+        self._per_turn = per_turn
+        # How much of it is left; negative after a last piece that was too large.
+        self.left = per_turn
+        # Whether anything has arrived since the last tick.
+        self._has_inputs = False
+        # The last tick.
+        self._ticked_at: Instant = LONG_AGO
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the rest has to wait for the next turn."""
+        return self.left <= 0
+
+    def spend(self, work: int) -> None:
+        """So much was done."""
+        self.left -= work
+
+    def on_input(self) -> None:
+        """Something arrives; the first input after a tick begins a turn."""
+        if not self._has_inputs:
+            self._has_inputs = True
+            self.left = self._per_turn
+
+    def on_tick(self, now: Instant) -> None:
+        """A tick begins, or goes on: then nothing changes."""
+        if self._has_inputs:
+            self._has_inputs = False
+            self.left = max(self.left, 1, self._per_turn // _SHARE_OF_TICK)
+        elif now > self._ticked_at:
+            self.left = self._per_turn
+        self._ticked_at = now

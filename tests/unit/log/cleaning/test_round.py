@@ -1,0 +1,98 @@
+"""A round of cleaning of one log, against a model."""
+
+import pytest
+
+from tests.unit.log.cleaning.bench import (
+    CleaningBench,
+    check_same,
+    committed_records,
+    draw_history,
+    full,
+    sequences_of,
+)
+from tests.unit.log.harness import PARTITION
+from tidelog.env.prng import Prng
+from tidelog.records.batch import iter_headers
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_cleaned_log_says_the_same(seed: int) -> None:
+    """Plain, idempotent and transactional batches of all codecs; several rounds, with maps of
+    drawn sizes; then a start without producer snapshots."""
+    prng = Prng(seed)
+    bench = CleaningBench(segment_bytes=prng.choice((400, 700, 3000)))
+    tombstones_may_go = False
+    for _ in range(prng.between(1, 4)):
+        draw_history(bench, prng, prng.between(10, 60))
+        bench.commit_all()
+        log = bench.log
+        before, bounds = committed_records(log), (log.last_stable_offset, log.log_end_offset)
+        sequences = sequences_of(log)
+        while bench.clean(keys=prng.choice((3, 20, 1000))) and prng.chance(1, 2):
+            bench.wall_ms += prng.choice((1, 2000))
+            tombstones_may_go = True
+        assert log.cleaned_to <= log.last_stable_offset
+        check_same(
+            before, committed_records(log), cleaned_to=log.cleaned_to, may_bury=tombstones_may_go
+        )
+        bench.wall_ms += prng.choice((1, 2000))
+        tombstones_may_go = True
+        log.verify()
+        assert (log.last_stable_offset, log.log_end_offset) == bounds
+        kept = committed_records(log)
+        for name in bench.disk.list_dir(str(PARTITION)):
+            if name.endswith(".snapshot") and prng.chance(1, 2):
+                bench.disk.delete(f"{PARTITION}/{name}")
+        log = bench.reopen_cleanly() if prng.chance(1, 2) else bench.reopen_after_power_cut(prng)
+        log.reconfigure(bench.config)
+        assert (log.last_stable_offset, log.log_end_offset) == bounds
+        assert committed_records(log) == kept
+        assert (
+            sequences_of(log).items()
+            >= {producer: state for producer, state in sequences.items() if state[1] >= 0}.items()
+        )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_cut_in_the_middle_of_a_round(seed: int) -> None:
+    """Of the cleaned part: what is left of the log is what was there, cleaned or not."""
+    prng = Prng(seed)
+    bench = CleaningBench()
+    draw_history(bench, prng, 40)
+    bench.commit_all()
+    log = bench.log
+    before = committed_records(log)
+    cut = log.segments[1].base_offset
+    steps = prng.below(60)
+
+    def maybe_cut() -> None:
+        nonlocal steps
+        steps -= 1
+        if steps == 0:
+            log.truncate_to(cut)
+
+    bench.clean(between=maybe_cut)
+    log.check()
+    if steps <= 0:
+        assert (log.cleaning, log.log_end_offset) == (None, cut)
+        assert log.cleaned_to <= cut
+        assert set(committed_records(log)) <= {one for one in before if one[0] < cut}
+    log.verify()
+    bench.put((b"next", b"v"))
+    names = bench.disk.list_dir(str(PARTITION))
+    assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+
+
+def test_small_segments_become_one() -> None:
+    """As many as fit; offsets stay where they are."""
+    bench = CleaningBench(segment_bytes=700)
+    for number in range(60):
+        bench.put((b"key-%d" % (number % 5), b"%d" % number))
+    full(bench, 1)
+    count = len(bench.log.segments)
+    assert bench.clean() and len(bench.log.segments) == count
+    full(bench, 2)
+    assert bench.clean() and len(bench.log.segments) < count // 2
+    found = bench.log.read(10, 1 << 20, bench.log.log_end_offset, at_least_one=True)
+    headers = [header for _, header in iter_headers(b"".join(map(bytes, found.chunks)))]  # type: ignore[arg-type]
+    assert headers[0].base_offset > 40

@@ -1,0 +1,99 @@
+"""A crash at each step of a round of cleaning."""
+
+from collections import Counter
+
+import pytest
+
+from tests.unit.log.cleaning.bench import (
+    CleaningBench,
+    check_same,
+    committed_records,
+    draw_history,
+    sequences_of,
+)
+from tests.unit.log.harness import PARTITION
+from tidelog.env.memory_disk import MemoryDisk, Operation
+from tidelog.env.prng import Prng
+from tidelog.errors import StorageError
+from tidelog.log.checkpoint import CLEANER_FILE, decode_offsets
+
+CHANGES = frozenset(
+    {Operation.APPEND, Operation.CREATE, Operation.TRUNCATE, Operation.SYNC, Operation.REPLACE}
+    | {Operation.RENAME, Operation.DELETE}
+)
+
+
+class CrashingDisk(MemoryDisk):
+    """Dies before the operation of a given number, and stays dead."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Operations until it dies; `None` for never.
+        self.left: int | None = None
+        self.seen: Counter[Operation] = Counter()
+
+    def begin(self, operation: Operation, path: str) -> None:
+        super().begin(operation, path)
+        if self.left is not None and operation in CHANGES:
+            self.seen[operation] += 1
+            self.left -= 1
+            if self.left < 0:
+                self.failing = "the machine is off"
+                raise StorageError(path, self.failing)
+
+
+def made(seed: int) -> CleaningBench:
+    """A log with something to clean, all of it durable."""
+    bench = CleaningBench(CrashingDisk(), segment_bytes=900)
+    draw_history(bench, Prng(seed), 16)
+    bench.commit_all()
+    return bench
+
+
+def disk_of(bench: CleaningBench) -> CrashingDisk:
+    assert isinstance(bench.disk, CrashingDisk)
+    return bench.disk
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crash_at_every_operation_of_a_round(seed: int) -> None:
+    """Before each write, sync, rename and deletion; of what was not durable any part survives. The
+    log starts undamaged, says the same, and can be cleaned."""
+    complete = made(seed)
+    disk_of(complete).left = 1 << 30
+    assert complete.clean()
+    seen = disk_of(complete).seen
+    assert {Operation.APPEND, Operation.SYNC, Operation.RENAME, Operation.REPLACE} <= set(seen)
+    for number in range(seen.total()):
+        bench = made(seed)
+        before, sequences = committed_records(bench.log), sequences_of(bench.log)
+        disk_of(bench).left = number
+        with pytest.raises(StorageError):
+            bench.clean()
+        disk = disk_of(bench)
+        disk.failing = disk.left = None
+        bench.round = None
+        log = bench.reopen_after_power_cut(Prng(number * 1000 + seed))
+        log.reconfigure(bench.config)
+        log.check()
+        log.verify()
+        cleaned_to = log.log_end_offset
+        check_same(before, committed_records(log), cleaned_to=cleaned_to, may_bury=False)
+        assert sequences_of(log) == sequences
+        assert not [name for name in disk.list_dir(str(PARTITION)) if name.endswith(("ed", "swap"))]
+        bench.commit_all()
+        bench.clean()
+        check_same(before, committed_records(log), cleaned_to=cleaned_to, may_bury=False)
+
+
+def test_a_start_knows_of_the_cleaner() -> None:
+    """By the checkpoint, before anything is missing; without it gaps would be damage."""
+    bench = made(1)
+    bench.begin()
+    assert bench.log.cleaned_to == 0
+    cleaning = bench.round
+    assert cleaning is not None
+    while not cleaning.waits:
+        cleaning.step(5)
+    bench.settle()
+    assert PARTITION in decode_offsets(bench.disk.read_file(CLEANER_FILE) or b"")

@@ -1,0 +1,122 @@
+"""Compaction on all replicas of a cluster: what starts it, in which slices, and what stops it."""
+
+import pytest
+
+from tidelog.model import TopicPartition
+from tidelog.replication import cleaning
+from tidelog.sim.replicas.broker import Broker
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.reading import records_of
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Three brokers with sixty committed records in small segments."""
+    cluster = Cluster()
+    cluster.feed.create_topic("orders", (1, 2, 3))
+    cluster.feed.configure("orders", "segment.bytes", "400")
+    cluster.run(10)
+    for number in range(60):
+        cluster.produce(1, [b"%d" % number])
+        cluster.run(5)
+    cluster.run(1000)
+    return cluster
+
+
+def compact(cluster: Cluster) -> None:
+    """The topic becomes a compacted one."""
+    cluster.feed.configure("orders", "cleanup.policy", "compact")
+    cluster.run(10)
+
+
+def log_of(broker: Broker) -> list[tuple[int, bytes | None]]:
+    """What the replica of a broker serves."""
+    return [(record.offset, record.value) for record in records_of(broker.log("orders"))]
+
+
+def test_every_replica_is_cleaned_and_served(cluster: Cluster) -> None:
+    """Without keys nothing stays but what is active, and the last batch of each segment, empty;
+    offsets go on, and a follower that begins anew gets the gaps."""
+    before = [log_of(broker) for broker in cluster.brokers.values()]
+    compact(cluster)
+    cluster.run(2 * CONFIG.cleaner_backoff_ms)
+    for broker, records in zip(cluster.brokers.values(), before, strict=True):
+        log = broker.log("orders")
+        after = log_of(broker)
+        assert 0 < len(after) < 10 and set(after) < set(records)
+        assert log.cleaned_to == log.segments.active.base_offset
+        assert log.cleaning is None and log.log_end_offset == 60
+        broker.replicas.check()
+    cluster.feed.configure("orders", "cleanup.policy", "delete")
+    cluster.run(10)
+    cluster.produce(1, [b"next"])
+    cluster.run(1000)
+    assert [log_of(broker)[-1] for broker in cluster.brokers.values()] == [(60, b"next")] * 3
+
+
+def test_a_follower_that_fetched_gaps_starts_again(cluster: Cluster) -> None:
+    """It was empty; gaps that only its leader's cleaner made are no damage to it."""
+    cluster.kill(3)
+    cluster.feed.fence(3)
+    cluster.feed.change("orders", isr=(1, 2))
+    compact(cluster)
+    cluster.run(2 * CONFIG.cleaner_backoff_ms)
+    cluster.brokers[3].disk.delete("orders-0")
+    cluster.brokers[3].disk.delete("recovery-point-offset-checkpoint")
+    cluster.start(3)
+    cluster.run(3000)
+    assert log_of(cluster.brokers[3]) == log_of(cluster.brokers[1])
+    cluster.stop(3)
+    cluster.start(3)
+    cluster.run(2000)
+    assert cluster.brokers[3].log("orders").log_end_offset == 60
+    assert not list(cluster.brokers[3].replicas.damaged)
+
+
+def test_slices_are_small_and_throttled(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A millisecond between two of them, so that connections have their turns."""
+    monkeypatch.setattr(cleaning, "CLEANING_WORK_PER_TURN", 20)
+    compact(cluster)
+    turns = 0
+    for _ in range(2 * CONFIG.cleaner_backoff_ms):
+        turns += cluster.brokers[1].log("orders").cleaning is not None
+        cluster.run(1)
+    assert turns > 20
+    assert cluster.brokers[1].log("orders").cleaned_to > 0
+
+
+def test_a_topic_that_is_deleted_in_mid_round_is_left_alone(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The round ends, and the next topic of that name is cleaned like any."""
+    monkeypatch.setattr(cleaning, "CLEANING_WORK_PER_TURN", 20)
+    compact(cluster)
+    broker = cluster.brokers[1]
+    while broker.log("orders").cleaning is None:
+        cluster.run(1)
+    cluster.feed.delete_topic("orders")
+    cluster.run(2 * CONFIG.cleaner_backoff_ms)
+    cluster.feed.create_topic("orders", (1, 2, 3))
+    cluster.run(1000)
+    assert (broker.log("orders").log_end_offset, broker.log("orders").cleaning) == (0, None)
+    broker.replicas.check()
+
+
+def test_a_full_disk_stops_the_round_and_nothing_else(cluster: Cluster) -> None:
+    """Later it goes on from the beginning."""
+    broker = cluster.brokers[1]
+    before = log_of(broker)
+    broker.disk.capacity_bytes = broker.disk.used_bytes + 10
+    compact(cluster)
+    cluster.run(2 * CONFIG.cleaner_backoff_ms)
+    assert log_of(broker) == before
+    stopped = [line for line in cluster.lines if line.startswith("b1") and "given up" in line]
+    assert len(stopped) == 1 and "no space" in stopped[0]
+    assert broker.replicas.partitions[ORDERS].offline is None
+    names = broker.disk.list_dir("orders-0")
+    assert not [name for name in names if name.endswith((".cleaned", ".swap"))]
+    broker.disk.capacity_bytes = None
+    cluster.run(61_000 + 2 * CONFIG.cleaner_backoff_ms)
+    assert len(log_of(broker)) < len(before)

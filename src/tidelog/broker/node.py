@@ -132,12 +132,7 @@ class Node:
         self._broker_side = self._make_broker_side()
         # None on a node that is only a broker.
         self._controller_side = self._make_controller_side(router)
-        self._markers = TransactionMarkers(
-            node_id=config.node_id,
-            seats=self.broker.transactions,
-            peers=self._peers,
-            request_timeout_ms=config.broker.request_timeout_ms,
-        )
+        self._markers = TransactionMarkers(config, self.broker.transactions, self._peers)
         self._peer_answers = PeerAnswers(
             node_id=config.node_id,
             peers=self._peers,

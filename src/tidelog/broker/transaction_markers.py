@@ -28,6 +28,7 @@ from typing import Final
 
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.broker.transaction_seats import TransactionSeats
+from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import MARKERS_PER_TURN, MAX_MARKER_REQUESTS
@@ -56,14 +57,13 @@ class MarkerRequest:
     markers: Markers
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
+@dataclass(slots=True, eq=False)
 class TransactionMarkers:
     """The markers of one node's coordinators."""
 
-    node_id: int
+    config: NodeConfig
     seats: TransactionSeats
     peers: PeerChannels
-    request_timeout_ms: int
     # The newest image, for leaders.
     _image: MetadataImage = field(default=EMPTY_IMAGE, init=False)
     # Markers to be sent, in order.
@@ -143,10 +143,10 @@ class TransactionMarkers:
         self._under_way[leader_id] = self._under_way.get(leader_id, 0) + 1
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         frame = codec.encode_request(
-            request_of(markers), self._next_correlation_id, f"broker-{self.node_id}-markers"
+            request_of(markers), self._next_correlation_id, f"broker-{self.config.node_id}-markers"
         )
         request = MarkerRequest(leader_id, markers)
-        deadline = Instant(now + self.request_timeout_ms)
+        deadline = Instant(now + self.config.broker.request_timeout_ms)
         self.peers.send(leader_id, Purpose.MARKERS, [frame], request, deadline)
 
     # Answers ------------------------------------------------------------------------------

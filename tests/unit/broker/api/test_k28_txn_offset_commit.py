@@ -104,7 +104,7 @@ def test_an_answer_after_the_end_of_the_transaction_is_void():
     bench = Bench()
     bench.send(5, 7)
     bench.coordinator.listen()
-    assert bench.end(is_commit=False) == "NONE"
+    assert bench.end(is_commit=False, epoch=1) == "NONE"
     bench.coordinator.answer()
     assert bench.codes(5) == ["INVALID_TXN_STATE"]
     assert bench.stable() == (-1, ErrorCode.NONE)

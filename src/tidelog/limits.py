@@ -102,7 +102,7 @@ ROLE_CHANGE_WORK: Final = 60
 LOG_CREATION_WORK: Final = 500
 """A new log: its directory and its files. What goes beyond `REPLICA_WORK_PER_TURN` waits."""
 
-FIRST_RECORDS_WORK: Final = 250
+FIRST_RECORDS_WORK: Final = 200
 """The first records of a log, or of a segment: their file is made."""
 
 FETCHED_PARTITION_WORK: Final = 40
@@ -111,6 +111,9 @@ applied in the next turns, and only then is the leader asked for more."""
 
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
+
+LOG_LOADING_WORK: Final = 250
+"""At a start: a log is opened. What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
 
 LOG_SAVING_WORK: Final = 250
 """At a clean stop: the indexes and the producer snapshot of a log that has changed since the start.
@@ -165,7 +168,7 @@ MAX_PARTITIONS_WITH_RECORDS: Final = 250
 """Partitions with records in an answer that need not name them all. A follower acknowledges none of
 them before it has appended all, at some fifty microseconds each."""
 
-FIRST_RECORDS_COUNT: Final = 8
+FIRST_RECORDS_COUNT: Final = 4
 """For so many of them counts one whose first records a follower gets: it makes a file for them."""
 
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250

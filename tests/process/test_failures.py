@@ -9,6 +9,7 @@ import pytest
 from tests.process.clients import (
     CLIENTS,
     TOPIC,
+    Answers,
     BackgroundProducer,
     ConfluentKafka,
     assert_nothing_lost,
@@ -118,13 +119,17 @@ def test_two_paused_followers_mean_not_enough_replicas(tmp_path):
         cluster.wait_for_isr(TOPIC, 0, replicas_of(cluster))
 
 
-@BY_NAME
 @pytest.mark.parametrize("how", ["terminate", "kill"])
-def test_all_data_is_back_after_a_restart_of_the_whole_cluster(tmp_path, client, how):
+def test_all_data_is_back_after_a_restart_of_the_whole_cluster(tmp_path, how):
+    """Records of all clients side by side; each reads all of them back."""
     with start(tmp_path) as cluster:
-        producer = BackgroundProducer(client, cluster.bootstrap_servers)
-        producer.wait_for_more(300)
-        answers = producer.finish()
+        producers = [BackgroundProducer(each, cluster.bootstrap_servers) for each in CLIENTS]
+        for producer in producers:
+            producer.wait_for_more(300)
+        answers = Answers()
+        for producer in producers:
+            answers.acknowledged |= producer.finish().acknowledged
+        assert len(answers.acknowledged) >= 300 * len(CLIENTS)
         ids = [node.node_id for node in cluster.nodes]
         for node_id in ids:
             getattr(cluster, how)(node_id)
@@ -132,7 +137,8 @@ def test_all_data_is_back_after_a_restart_of_the_whole_cluster(tmp_path, client,
             cluster.start_node(node_id)
         cluster.wait_until_ready()
         cluster.wait_for_leader(TOPIC, 0)
-        assert_nothing_lost(answers, read_back(cluster, client, answers))
+        for client in CLIENTS:
+            assert_nothing_lost(answers, read_back(cluster, client, answers))
 
 
 def test_topics_are_created_while_the_controller_is_killed(tmp_path):

@@ -18,6 +18,7 @@ from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
+from tidelog.log.directory import LogDirectory
 from tidelog.model import TopicPartition
 from tidelog.replication import messages as replication_messages
 
@@ -27,6 +28,8 @@ class BrokerSide:
     """One node's broker, as the node drives it."""
 
     broker: Broker
+    # There is no broker before all its logs are loaded.
+    directory: LogDirectory
     lifecycle: BrokerLifecycle
     replica_link: ReplicaLink
     transaction_checks: TransactionChecks
@@ -84,6 +87,8 @@ class BrokerSide:
     def _make_calls(self, now: Instant) -> None:
         """Starts the calls that the lifecycle and the producer ids need."""
         broker = self.broker
+        if not self.directory.is_loaded:
+            return
         self.lifecycle.must_stay_fenced = broker.replicas.is_reporting_damage
         call = self.lifecycle.next_call(now)
         if call is not None:
@@ -127,7 +132,7 @@ class BrokerSide:
         held = broker.held_questions
         return earliest(
             broker.replicas.deadline(),
-            self.lifecycle.deadline(),
+            self.lifecycle.deadline() if self.directory.is_loaded else None,
             broker.producer_ids.deadline(),
             held.deadline(caught_up=self.lifecycle.has_caught_up) if held.has_any else None,
         )

@@ -55,7 +55,7 @@ class Parts:
 
 
 def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms: int) -> Parts:
-    """Opens the log directory and recovers it, which takes as long as the disk needs.
+    """Opens the log directory and its metadata log; the other logs follow in the node's turns.
 
     Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
     """
@@ -123,8 +123,8 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
 def open_directory(
     config: NodeConfig, disk: Disk, effects: EffectQueue, trace: Trace, wall_ms: int
 ) -> LogDirectory:
-    """The log directory with all its logs, that of the metadata included. Nothing is written to a
-    directory that this node must not use."""
+    """The log directory with the metadata log, and as many others as a turn may open. Nothing is
+    written to a directory that this node must not use."""
     owner_id = read_identity(disk).node_id
     if owner_id != config.node_id:
         raise UsageError(
@@ -135,7 +135,12 @@ def open_directory(
     if config.is_controller and set(config.voters) != {config.node_id}:
         QuorumStateFile.require(disk)
     directory = LogDirectory.open(
-        disk, effects=effects, trace=trace, default_config=config.log, wall_ms=wall_ms
+        disk,
+        effects=effects,
+        trace=trace,
+        default_config=config.log,
+        wall_ms=wall_ms,
+        most_work=config.replication.metadata_work_per_turn,
     )
     # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay.
     if not directory.is_sound(METADATA_PARTITION):

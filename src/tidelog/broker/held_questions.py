@@ -10,7 +10,9 @@ broker.
 Each question is held for `HOLD_MS` in any case. A client that loses its leader's connection asks at
 once who leads now, often before this node's own connections to the dead process are reported
 closed; an answer that still names the dead one costs the client a second (librdkafka looks at
-leaders once a second), a moment of patience costs nothing.
+leaders once a second), a moment of patience costs nothing. Nothing that the node knows would say
+when that moment is needed: of 29 ends of a survivor's connections after nine kills 19 came after
+the end of the client's own, by 0.5 to 36 ms on a busy machine.
 
 Left out: requests whose errors clients take for passing (Produce, Fetch, ListOffsets), and those
 that are forwarded to the controller.

@@ -48,6 +48,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.swap import CleanedFlush
+from tidelog.log.directory import LogsRecovered
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import METADATA_PARTITION
@@ -86,7 +87,7 @@ class Node:
         wall_ms: int,
         trace_level: Level = Level.INFO,
     ) -> None:
-        """Opens the log directory and recovers it, which takes as long as the disk needs.
+        """Opens the log directory and its metadata log; the other logs follow in the turns.
 
         Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
         """
@@ -157,6 +158,7 @@ class Node:
             return None
         return BrokerSide(
             broker=self.broker,
+            directory=self._directory,
             lifecycle=self._parts.lifecycle,
             replica_link=self._replica_link,
             transaction_checks=self._transaction_checks,
@@ -266,6 +268,10 @@ class Node:
     def _wake(self, now: Instant) -> None:
         self._parts.metadata_log.at(now, self.broker.wall_ms(now))
         self._turns.wake(now)
+        if self._directory.has_logs_to_load:
+            self.steps.begin("logs load")
+            self._directory.load(self.config.replication.metadata_work_per_turn)
+            self.steps.begin("tick")
         self.broker.long_answers.wake(now)
         self._peers.wake(now)
         self._parts.detector.wake(now)
@@ -305,6 +311,7 @@ class Node:
         if self._stopping.is_closing:
             return self._stopping.deadline()
         return earliest(
+            Instant(0) if self._directory.has_logs_to_load else None,
             self._turns.deadline(),
             self.broker.long_answers.deadline(),
             self._snapshots.deadline(),
@@ -341,6 +348,8 @@ class Node:
                 self._replicas.on_flushed(subject, now)
             case CleanedFlush():
                 self._replicas.on_flushed(subject, now)
+            case LogsRecovered():
+                self._directory.on_logs_recovered()
             case TruncationsAnnounced() | LogStartsSaved() | RenamesForgotten():
                 self._replicas.on_checkpointed(subject, now)
             case _:

@@ -68,8 +68,9 @@ class Stopping:
 
     @property
     def _is_due(self) -> bool:
-        """Whether the broker is gone. It may also go by itself; a controller has no such step."""
-        if self.replicas.has_deletions:
+        """Whether the broker is gone. It may also go by itself; a controller has no such step. What
+        is loaded in part cannot be closed cleanly."""
+        if self.replicas.has_deletions or not self.directory.is_loaded:
             return False
         if self.lifecycle is not None:
             return self.lifecycle.state is BrokerState.GONE

@@ -447,7 +447,6 @@ class Controller:
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
-    DeleteTopics: decide_delete_topics,
     messages.ListReassignments: decide_list_reassignments,
     messages.IncrementalAlterConfigs: decide_alter_configs,
 }
@@ -456,6 +455,7 @@ _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
 _SLICED_DECIDERS: Final[dict[type, Callable[[View, Any], Slices]]] = {
     CreateTopics: decide_create_topics,
     CreatePartitions: decide_create_partitions,
+    DeleteTopics: decide_delete_topics,
     messages.AlterPartition: decide_alter_partition,
     messages.AssignReplicas: decide_assign_replicas,
     messages.ElectLeaders: decide_elect_leaders,

@@ -22,7 +22,7 @@ from typing import NoReturn
 from tidelog.controller.configs import new_topic_config_records
 from tidelog.controller.events import TopicCreated, TopicDeleted, TopicGrown
 from tidelog.controller.placement import StripedPlacer, usable_brokers
-from tidelog.controller.slices import Slices, Steps
+from tidelog.controller.slices import Slices, Steps, in_slices
 from tidelog.controller.topic_building import Built, build, collisions, folded
 from tidelog.controller.topic_messages import (
     CreatePartitions,
@@ -316,31 +316,35 @@ def _new_partition(view: View, replicas: tuple[int, ...]) -> PartitionImage:
 # Deletion ----------------------------------------------------------------------------------
 
 
-def decide_delete_topics(view: View, request: DeleteTopics) -> ControllerDecision:
-    """Decides every topic of the request.
+def decide_delete_topics(view: View, request: DeleteTopics) -> Slices:
+    """Decides every topic of the request. A topic goes as a whole, thousands of topics go in
+    slices: what a new controller finds is deleted, and the rest is asked for again.
 
     Raises `ProtocolError(TOPIC_DELETION_DISABLED)` when no topic may be deleted.
     """
     if not view.config.delete_topic_enable:
         raise ProtocolError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-    records: list[MetadataRecord] = []
     results: list[DeletedTopic] = []
-    deleted: set[TopicId] = set()
-    for ref in request.topics:
+    # Their names and ids.
+    deleted: set[str | TopicId | None] = set()
+
+    def delete(view: View, ref: TopicRef) -> MetadataRecord | None:
         try:
-            topic = _referenced(view, ref)
-            if topic.topic_id in deleted:
+            if ref.name in deleted or ref.topic_id in deleted:
                 text = "The topic is named twice in the request."
                 raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-            deleted.add(topic.topic_id)
-            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
-            results.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
-            topic_id = uuid_to_text(topic.topic_id)
-            view.trace.event(TopicDeleted(topic=topic.name, topic_id=topic_id))
+            topic = _referenced(view, ref)
         except ProtocolError as error:
             results.append(DeletedTopic(ref.name, ref.topic_id, error.code, error.message))
-    view.check_atomic(records)
-    return ControllerDecision(DeleteTopicsResult(tuple(results)), records)
+            return None
+        deleted.update((topic.name, topic.topic_id))
+        results.append(DeletedTopic(topic.name, topic.topic_id, ErrorCode.NONE))
+        topic_id = uuid_to_text(topic.topic_id)
+        view.trace.event(TopicDeleted(topic=topic.name, topic_id=topic_id))
+        return RemoveTopicRecord(topic_id=topic.topic_id)
+
+    _, records, _ = yield from in_slices(view, request.topics, delete)
+    return ControllerDecision(DeleteTopicsResult(tuple(results)), records, atomic=False)
 
 
 def _referenced(view: View, ref: TopicRef) -> TopicImage:

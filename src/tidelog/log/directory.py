@@ -8,6 +8,10 @@ election that trusts the marker could pick a replica with lost data.
 
 Deleting a topic renames its directories first (`partition_directories.py`).
 
+A start opens the metadata log first and the others some a turn (`load`): the node has a part in the
+quorum by then, and becomes a broker when all are loaded. Until then the checkpoints keep what they
+have of the logs.
+
 A log whose durable records are missing or damaged is not opened, or is taken out of service when
 that is noticed. It is in `damaged`, and its files stay as they are: the controller could elect a
 replica with a shorter log that does not report its loss. The recovery point checkpoint keeps the
@@ -33,7 +37,9 @@ Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 """
 
 import sys
-from collections.abc import Hashable, Iterator
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from tidelog.config import LogConfig
@@ -41,7 +47,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.limits import LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
+from tidelog.limits import LOG_LOADING_WORK, LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.deleted_files import DeletedFiles
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
@@ -56,10 +62,35 @@ from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
 
+class LogsRecovered(NamedTuple):
+    """Subject of the sync that makes durable what recovery kept."""
+
+    directory_id: Uuid
+
+
 class DirectoryClosed(NamedTuple):
     """Subject of the last effect of a clean stop."""
 
     directory_id: Uuid
+
+
+@dataclass(slots=True)
+class _Start:
+    """A start under way."""
+
+    clean: bool
+    wall_ms: int
+    known: dict[TopicPartition, Checkpoints]
+    """What the checkpoints have for the logs that are to be opened; new ones keep that until the
+    start has ended."""
+    checkpoints_are_sound: bool
+    sync_later: bool
+    """Whether one sync makes all that recovery keeps durable."""
+    waiting: deque[TopicPartition]
+    """To be opened, in this order."""
+    has_first: bool = False
+    """Whether recovery has made records durable that no checkpoint covers."""
+    is_syncing: bool = False
 
 
 class LogDirectory:
@@ -97,6 +128,8 @@ class LogDirectory:
         self.deleted_files = DeletedFiles(env.disk)
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
+        # None once all logs are loaded.
+        self._start: _Start | None = None
         # What a clean stop has still to save, once it is under way, and whether one sync of the
         # file system makes all of it durable.
         self._unsaved: Iterator[Log] | None = None
@@ -111,58 +144,113 @@ class LogDirectory:
         trace: Trace,
         default_config: LogConfig,
         wall_ms: int,
+        most_work: int = sys.maxsize,
     ) -> "LogDirectory":
-        """Loads every partition directory; recovers logs unless the last stop was clean. Raises
-        `UsageError` for a directory that is not formatted, `StorageError` for a bad disk."""
+        """Loads every partition directory, that of the metadata first; recovers logs unless the
+        last stop was clean. What goes beyond the work is left to `load`. Raises `UsageError` for a
+        directory that is not formatted, `StorageError` for a bad disk."""
         identity = read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
         disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, TailBudget())
         directory = cls(env, identity, default_config, clean_shutdown)
-        directory._load_logs(clean_shutdown is not None, wall_ms)
+        start = directory._begin_start(clean_shutdown is not None, wall_ms, most_work)
+        directory._open_some(start, most_work)
+        if not start.waiting:
+            if start.sync_later:
+                disk.sync(disk.everything())
+            directory._end_start(start)
         return directory
 
-    def _load_logs(self, clean: bool, wall_ms: int) -> None:
+    def _begin_start(self, clean: bool, wall_ms: int, most_work: int) -> _Start:
         disk = self._env.disk
         names = disk.list_dir()
         self._renamed = RenamedDirectories(disk, names)
-        found, checkpoints_are_sound = read_checkpoints(disk, self._env.trace, names, clean)
-        first_time = False
-        sync_later = not clean and len(found) >= SYNC_ALL_FROM_LOGS
-        for name in names:
-            partition = partition_directories.parse_partition_name(name)
-            if partition is None:
-                continue
-            checkpoints = found.pop(partition, Checkpoints())
-            if partition == METADATA_PARTITION and not clean:
+        found, are_sound = read_checkpoints(disk, self._env.trace, names, clean)
+        parsed = map(partition_directories.parse_partition_name, names)
+        waiting = deque(partition for partition in parsed if partition is not None)
+        if METADATA_PARTITION in waiting:
+            waiting.remove(METADATA_PARTITION)
+            waiting.appendleft(METADATA_PARTITION)
+        known = {partition: found.pop(partition, Checkpoints()) for partition in waiting}
+        for partition, checkpoints in found.items():
+            if checkpoints.recovery_point > checkpoints.log_start_offset:
+                missing = LogDamaged(f"`{partition}` is missing", 0)
+                self._note_damage(partition, missing, checkpoints)
+        together_from = min(SYNC_ALL_FROM_LOGS, most_work // LOG_LOADING_WORK)
+        sync_later = not clean and len(waiting) >= together_from
+        self._start = _Start(clean, wall_ms, known, are_sound, sync_later, waiting)
+        return self._start
+
+    def load(self, most_work: int) -> None:
+        """Goes on with the start; it may end with a flush, see `on_logs_recovered`."""
+        start = self._start
+        assert start is not None, "all logs are loaded"
+        self._open_some(start, most_work)
+        if start.waiting or start.is_syncing:
+            return
+        if start.sync_later:
+            start.is_syncing = True
+            subject = LogsRecovered(self.directory_id)
+            self._env.effects.emit(Flush(self._env.disk.everything(), subject))
+        else:
+            self._end_start(start)
+
+    def on_logs_recovered(self) -> None:
+        """What recovery kept is durable."""
+        assert self._start is not None, "all logs are loaded"
+        self._end_start(self._start)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether every log is in service, or known to be damaged."""
+        return self._start is None
+
+    @property
+    def has_logs_to_load(self) -> bool:
+        """Whether `load` has something to do."""
+        return self._start is not None and bool(self._start.waiting)
+
+    def _open_some(self, start: _Start, most_work: int) -> None:
+        while start.waiting and most_work > 0:
+            most_work -= LOG_LOADING_WORK
+            partition = start.waiting.popleft()
+            is_metadata = partition == METADATA_PARTITION
+            checkpoints = start.known.pop(partition) if is_metadata else start.known[partition]
+            if is_metadata and not start.clean:
                 # A voter truncates only above the high watermark, and writes no checkpoint then.
                 durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
                 checkpoints = checkpoints._replace(recovery_point=durable_end)
             try:
-                config = self._default_config
                 log = open_log(
-                    self._env, partition, config, checkpoints, clean, wall_ms, sync_later=sync_later
+                    self._env,
+                    partition,
+                    self._default_config,
+                    checkpoints,
+                    start.clean,
+                    start.wall_ms,
+                    sync_later=start.sync_later and not is_metadata,
                 )
             except LogDamaged as error:
                 self._note_damage(partition, error, checkpoints)
             else:
                 self.logs[partition] = log
-                # Recovery has made records durable that no checkpoint covers.
-                first_time |= log.recovery_point > checkpoints.recovery_point == 0
-        if sync_later:
-            disk.sync(disk.everything())
-        for partition, checkpoints in found.items():
-            if checkpoints.recovery_point > checkpoints.log_start_offset:
-                missing = LogDamaged(f"`{partition}` is missing", 0)
-                self._note_damage(partition, missing, checkpoints)
-        if not checkpoints_are_sound:
+                start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
+
+    def _end_start(self, start: _Start) -> None:
+        self._start = None
+        if not start.checkpoints_are_sound:
             self._checkpoint_all()
-        elif first_time:
+        elif start.has_first:
             self.checkpoint_recovery_points()
-        reason = LastStop.CLEAN if clean else LastStop.UNCLEAN
-        logs, damaged = len(self.logs), len(self.damaged)
-        loaded = DirectoryLoaded(root=disk.root, reason=reason, logs=logs, damaged=damaged)
+        reason = LastStop.CLEAN if start.clean else LastStop.UNCLEAN
+        root, logs, damaged = self._env.disk.root, len(self.logs), len(self.damaged)
+        loaded = DirectoryLoaded(root=root, reason=reason, logs=logs, damaged=damaged)
         self._env.trace.event(loaded)
+
+    def _not_loaded(self) -> Iterable[tuple[TopicPartition, Checkpoints]]:
+        """What the checkpoints have for logs whose start has not ended."""
+        return () if self._start is None else self._start.known.items()
 
     def _note_damage(
         self, partition: TopicPartition, error: LogDamaged, checkpoints: Checkpoints
@@ -293,6 +381,7 @@ class LogDirectory:
         marks = {partition: log.high_watermark for partition, log in self.logs.items()}
         for partition, damage in self.remembered.items():
             marks[partition] = damage.checkpoints.high_watermark
+        marks.update((each, known.high_watermark) for each, known in self._not_loaded())
         self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
@@ -317,6 +406,7 @@ class LogDirectory:
         # The former ends of damaged logs are kept until the records are back.
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             ends[partition] = damage.checkpoints.recovery_point
+        ends.update((each, known.recovery_point) for each, known in self._not_loaded())
         self._replace(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
@@ -328,6 +418,9 @@ class LogDirectory:
             for partition, log in self.logs.items()
             if log.log_start_offset > log.segments.first_base_offset or owes(partition)
         }
+        for partition, known in self._not_loaded():
+            if known.log_start_offset:
+                starts[partition] = known.log_start_offset
         self._replace(checkpoint.LOG_START_FILE, starts, subject)
 
     def _checkpoint_all(self, subject: Hashable | None = None) -> None:

@@ -172,8 +172,6 @@ class _Loader:
         first_base = self.segments[0].base_offset
         log_start_offset = max(self.checkpoints.log_start_offset, first_base)
         self._check_epochs(recovery, log_start_offset, log_end_offset)
-        epochs.truncate_from_end(log_end_offset)
-        epochs.truncate_from_start(log_start_offset)
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(found, snapshots)
         producers = ProducerStates()
@@ -184,9 +182,7 @@ class _Loader:
             written = self._write_indexes(recovery.rebuilt_bases)
             if epochs.is_new and log_end_offset > log_start_offset:
                 written.append(epochs.write_first(self.env.disk))
-            last_base = self.segments[-1].base_offset
-            if last_base > log_start_offset and last_base not in snapshots:
-                # Without it each start would replay sealed segments.
+            if self._lacks_snapshot(snapshots, log_start_offset):
                 written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
             self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and found and not self.sync_later:
@@ -316,15 +312,17 @@ class _Loader:
         return restart_at
 
     def _check_epochs(self, recovery: Recovery, log_start_offset: int, log_end_offset: int) -> None:
-        """Compares the epochs with batches; where they differ, the batches decide."""
+        """Compares the epochs with batches; where they differ, the batches decide. Epochs without
+        batches are dropped."""
         epochs = recovery.epochs
-        is_empty = log_end_offset == log_start_offset
-        if is_empty or epochs_agree(epochs, self.segments, log_start_offset):
-            return
-        self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
-        epochs.clear()
-        for segment in self.segments:
-            recovery.rebuild(segment)
+        has_batches = log_end_offset != log_start_offset
+        if has_batches and not epochs_agree(epochs, self.segments, log_start_offset):
+            self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
+            epochs.clear()
+            for segment in self.segments:
+                recovery.rebuild(segment)
+        epochs.truncate_from_end(log_end_offset)
+        epochs.truncate_from_start(log_start_offset)
 
     def _drop_strays(self, found: dict[str, int], snapshots: ProducerSnapshots) -> None:
         """Deletes indexes without a log file. Keeps the snapshots at segment bases, and the newest
@@ -378,6 +376,11 @@ class _Loader:
             if segment.base_offset in rebuilt_bases
             for file in segment.write_indexes()
         ]
+
+    def _lacks_snapshot(self, snapshots: ProducerSnapshots, log_start_offset: int) -> bool:
+        """Whether each start would replay sealed segments."""
+        last_base = self.segments[-1].base_offset
+        return last_base > log_start_offset and last_base not in snapshots
 
     def _make_durable(self, written: list[File], rebuilt_bases: Collection[int]) -> None:
         disk = self.env.disk

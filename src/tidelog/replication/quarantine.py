@@ -42,6 +42,7 @@ from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
 from tidelog.replication.events import damage as events
+from tidelog.replication.hosting import is_damaged_id
 from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token
 from tidelog.replication.shared import Env
 
@@ -136,7 +137,12 @@ class Quarantine:
     ) -> Case | None:
         case = self.cases.get(key)
         damage = self._directory.damaged.get(key)
-        if damage is not None and damage.is_of_another_topic(topic_id):
+        image = self._env.hosted.image
+        if (
+            damage is not None
+            and damage.is_of_another_topic(topic_id)
+            and not is_damaged_id(damage.topic_id, key.topic, image)
+        ):
             self.delete_case(key, events.DamagedLogReason.OTHER_TOPIC)
             return None
         if case is not None and case.topic_id == topic_id:

@@ -15,7 +15,7 @@ from tidelog.controller.messages import (
     Reassignment,
     UnregisterBroker,
 )
-from tidelog.controller.topic_messages import CreateTopics, NewTopic
+from tidelog.controller.topic_messages import CreateTopics, DeleteTopics, NewTopic, TopicRef
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_CHANGES_PER_TURN
@@ -209,6 +209,23 @@ def test_a_request_for_many_partitions_has_one_answer() -> None:
     assert len(answer.results) == MANY // 3
     assert max(stage.log.batch_sizes[before:]) <= MAX_CHANGES_PER_TURN
     assert all(one.leader == one.replicas[0] for one in stage.topic("orders").partitions.values())
+
+
+def test_many_topics_are_deleted_in_slices() -> None:
+    """Goal: one answer in order, and a topic that was deleted a slice ago counts as named twice."""
+    stage = a_stage(1)
+    names = [f"t{number}" for number in range(MANY)]
+    stage.ask(CreateTopics(tuple(NewTopic(name, 1, 1) for name in names)))
+    first_id = stage.topic("t0").topic_id
+    before = len(stage.log.batch_sizes)
+    refs = (*(TopicRef(name) for name in names), TopicRef(None, first_id))
+    *deleted, again = stage.ask(DeleteTopics(refs)).topics
+    assert [(one.name, one.error_code) for one in deleted] == [
+        (name, ErrorCode.NONE) for name in names
+    ]
+    assert again.error_code is ErrorCode.INVALID_REQUEST
+    assert stage.log.batch_sizes[before:] == [MAX_CHANGES_PER_TURN] * 3
+    assert not stage.controller.image.topics_by_id
 
 
 def test_a_lost_leadership_ends_long_decisions() -> None:

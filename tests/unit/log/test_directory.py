@@ -13,7 +13,7 @@ from tests.unit.log.harness import (
 from tidelog.env.effects import Replace
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.limits import LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
-from tidelog.log.checkpoint import CleanShutdown, decode_offsets
+from tidelog.log.checkpoint import LEADER_EPOCH_FILE, CleanShutdown, decode_offsets
 from tidelog.log.directory import DirectoryClosed
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicPartition
 
@@ -107,6 +107,7 @@ def test_what_has_not_changed_is_not_saved_again() -> None:
         "index",
         "timeindex",
         "snapshot",
+        f"{PARTITION}/{LEADER_EPOCH_FILE}",
         "metadata",
         "log",
     ]

@@ -25,10 +25,10 @@ def _load_as_clean(load: Original, self: LogDirectory, _clean: bool, *rest: Any)
     load(self, True, *rest)
 
 
-def _keep_marker(delete: Original, self: MemoryDisk, path: str) -> None:
+def _keep_marker(delete: Original, self: MemoryDisk, path: str, **how: Any) -> None:
     """The marker of a clean stop stays where it is."""
     if path != CLEAN_SHUTDOWN_FILE:
-        delete(self, path)
+        delete(self, path, **how)
 
 
 def _keep_high_watermark(start_over: Original, self: Log, offset: int) -> None:

@@ -97,8 +97,11 @@ class CommittedIsDurable(Checker):
                 continue
             batches = self._reader.batches(host.disk.root, files, directory)
             last = true_log.batches[-1] if true_log.batches else None
+            # A cleaner may have rewritten it.
+            count = 3 if true_log.contents else 4
             if last is not None and any(
-                BatchMark(each.base_offset, each.last_offset, each.leader_epoch, each.crc) == last
+                BatchMark(each.base_offset, each.last_offset, each.leader_epoch, each.crc)[:count]
+                == last[:count]
                 for each in reversed(batches)
             ):
                 found.append(pid)

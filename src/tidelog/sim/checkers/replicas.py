@@ -12,7 +12,14 @@ from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Checker, Evidence, replica_on
 from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.history import Kind, Outcome
-from tidelog.sim.evidence.oracle import BatchMark, PartitionId, TrueLog, marks_of, partition_id
+from tidelog.sim.evidence.oracle import (
+    BatchMark,
+    PartitionId,
+    TrueLog,
+    cleaned_complaint,
+    marks_of,
+    partition_id,
+)
 
 
 class CandidateCompleteness(Checker):
@@ -122,16 +129,23 @@ class LogMatching(Checker):
         for host, partition in evidence.replicas():
             true_log = evidence.oracle.logs.get(partition_id(partition))
             if true_log is not None and partition.offline is None and host.disk.is_well:
-                live[partition] = self._compare(host, partition, true_log)
+                live[partition] = self._compare(evidence, host, partition, true_log)
         self._compared = live
 
-    def _compare(self, host: Host, partition: Partition, true_log: TrueLog) -> int:
+    def _compare(
+        self, evidence: Evidence, host: Host, partition: Partition, true_log: TrueLog
+    ) -> int:
         log, pid = partition.log, partition_id(partition)
         start = max(self._compared.get(partition, 0), log.log_start_offset)
         end = min(log.high_watermark, true_log.end_offset)
         if end <= start:
             return start
         try:
+            if log.cleaned_to >= 0:
+                wrong = cleaned_complaint(log, true_log, evidence.world.wall_ms(host))
+                if wrong is not None:
+                    self.reject(f"{host.name} {pid}: {wrong}")
+                return end
             held = marks_of(log, start, end)
         except (StorageError, ProtocolError, CorruptBatch) as error:
             if host.disk.damaged:
@@ -343,6 +357,9 @@ class ReplicasEqual(Checker):
         first: dict[PartitionId, tuple[str, list[BatchMark]]] = {}
         for host, partition, marks in _whole_logs(evidence):
             pid = partition_id(partition)
+            if partition.log.cleaned_to >= 0:
+                # The bytes differ where a cleaner was; what they say does not (`LogMatching`).
+                continue
             name, others = first.setdefault(pid, (host.name, marks))
             if marks != others:
                 self.reject(f"{pid}: {_difference(name, others, host.name, marks)}")

@@ -150,7 +150,7 @@ class World(Simulation):
                 self.prng.next_u64(),
                 NodeTrace(host.name, self.emit),
                 now=host.local(self.now),
-                wall_ms=WALL_START_MS + host.local(self.now) + host.wall_offset_ms,
+                wall_ms=self.wall_ms(host),
                 trace_level=self._trace_level,
             )
         except ProcessKilled:
@@ -223,6 +223,10 @@ class World(Simulation):
             return
         host.paused = False
         self.driver.resume(host)
+
+    def wall_ms(self, host: Host) -> int:
+        """What the wall clock of a machine shows."""
+        return WALL_START_MS + host.local(self.now) + host.wall_offset_ms
 
     def set_wall_offset(self, node_id: int, offset_ms: int) -> None:
         """The wall clock of a machine jumps."""

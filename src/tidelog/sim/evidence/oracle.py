@@ -20,6 +20,7 @@ from tidelog.model import TopicId
 from tidelog.records.batch import iter_headers
 from tidelog.replication.partition import Partition
 from tidelog.sim.engine.host import Host
+from tidelog.sim.evidence.cleaned import CleanedBatch, complaint, read_batches
 
 READ_BYTES = 1 << 20
 
@@ -54,6 +55,9 @@ class TrueLog:
     """The true high watermark: exclusive end of all that is committed."""
     highest: int = 0
     """The highest high watermark of any leader, also where its log could not be read."""
+
+    contents: list[CleanedBatch] = field(default_factory=list)
+    """The same with their records, of a topic that is compacted from the beginning."""
 
     def from_offset(self, offset: int) -> list[BatchMark]:
         """The batches that hold `offset` or lie above it."""
@@ -90,6 +94,27 @@ def marks_of(log: Log, start: int, end: int) -> list[BatchMark]:
     ]
 
 
+def contents_of(log: Log, start: int, end: int) -> list[CleanedBatch]:
+    """As `marks_of`, with the records."""
+    return [
+        batch
+        for data in committed_chunks(log, start, end)
+        for batch in read_batches(data)
+        if batch.base_offset >= start
+    ]
+
+
+def cleaned_complaint(log: Log, true_log: TrueLog, wall_ms: int) -> str | None:
+    """What is wrong with a log that a cleaner was in, below its high watermark. Raises what the log
+    raises."""
+    if len(true_log.contents) != len(true_log.batches):
+        return None
+    end = min(log.high_watermark, true_log.end_offset)
+    held = [one for one in contents_of(log, log.log_start_offset, end) if one.last_offset < end]
+    true = [one for one in true_log.contents if one.last_offset >= log.log_start_offset]
+    return complaint(log, held, true, wall_ms)
+
+
 def partition_id(partition: Partition) -> PartitionId:
     """The name of a hosted replica's partition."""
     return PartitionId(partition.topic_id, *partition.topic_partition)
@@ -116,8 +141,11 @@ class Oracle:
         return 0 if true_log is None else true_log.highest
 
     def _learn(self, host: Host, log: Log, true_log: TrueLog) -> None:
+        start = true_log.end_offset
         try:
-            fresh = marks_of(log, true_log.end_offset, log.high_watermark)
+            fresh = marks_of(log, start, log.high_watermark)
+            if "compact" in log.config.cleanup_policy:
+                true_log.contents += contents_of(log, start, log.high_watermark)
         except (StorageError, ProtocolError, CorruptBatch):
             # A disk that fails now is looked at when it works again.
             assert not host.disk.is_sound, f"{host.name}: {log.topic_partition} cannot be read"

@@ -107,6 +107,8 @@ class Swarm:
     if empty."""
     metadata_work: int = limits.REPLICA_WORK_PER_TURN
     """Of a turn, to follow the metadata. Where it is little, replicas are often late."""
+    cleaner_backoff_ms: int = 15_000
+    """Time between two looks of a cleaner; where it is short, offsets of groups are compacted."""
     committers: int = 0
     """Groups for which clients commit offsets; none where what is committed may be lost."""
     transactors: int = 0
@@ -156,8 +158,17 @@ class Swarm:
         snapshot_bytes = (20 << 20) if self.is_patient else self.snapshot_bytes
         config = replace(
             config,
-            log=replace(config.log, segment_bytes=self.segment_bytes),
-            replication=replace(config.replication, metadata_work_per_turn=self.metadata_work),
+            log=replace(
+                config.log,
+                segment_bytes=self.segment_bytes,
+                min_cleanable_dirty_ratio=0.5 if self.cleaner_backoff_ms > 1000 else 0.01,
+                file_delete_delay_ms=4 * self.cleaner_backoff_ms,
+            ),
+            replication=replace(
+                config.replication,
+                metadata_work_per_turn=self.metadata_work,
+                cleaner_backoff_ms=self.cleaner_backoff_ms,
+            ),
             quorum=replace(
                 config.quorum,
                 max_record_bytes_between_snapshots=snapshot_bytes,
@@ -259,6 +270,7 @@ def draw_plain(seed: int) -> Swarm:
         voters_in_log=voters_in_log,
         voter_gap_ms=voters.choice((0, 400, 2_000)) if voters_in_log else 0,
         hardware=stream(seed, "swarm of the hardware").choice(MACHINES),
+        cleaner_backoff_ms=stream(seed, "swarm of the cleaner").choice((100, 1000, 15_000)),
         metadata_work=slices.choice((1, 10, 300, limits.REPLICA_WORK_PER_TURN)),
         committers=stream(seed, "swarm of the groups").choice((0, 0, 1, 3)),
         transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),

@@ -1,6 +1,9 @@
 """Which part of a log is cleaned, and when."""
 
-from tests.unit.log.cleaning.bench import CleaningBench, committed_records, full
+import pytest
+
+from tests.unit.log.cleaning.bench import CleaningBench, check_same, committed_records, full
+from tidelog.log.state import LogState
 
 
 def test_nothing_undecided_is_cleaned() -> None:
@@ -34,3 +37,23 @@ def test_young_records_wait() -> None:
     assert not bench.clean()
     bench.wall_ms += 4000
     assert bench.clean()
+
+
+def test_a_cleaner_beyond_the_last_stable_offset_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A safeguard switched off: a transaction that is aborted later takes a value with it."""
+    monkeypatch.setattr(LogState, "last_stable_offset", LogState.high_watermark)
+    bench = CleaningBench()
+    bench.put((b"k", b"v"))
+    bench.put((b"k", b"undecided"), producer=3, txn=1)
+    full(bench, 1)
+    monkeypatch.undo()
+    before = committed_records(bench.log)
+    monkeypatch.setattr(LogState, "last_stable_offset", LogState.high_watermark)
+    assert bench.clean()
+    monkeypatch.undo()
+    with pytest.raises(AssertionError):
+        check_same(
+            before, committed_records(bench.log), cleaned_to=bench.log.cleaned_to, may_bury=False
+        )

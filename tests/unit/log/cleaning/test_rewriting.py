@@ -1,7 +1,10 @@
 """What stays of a batch: the newest record of a key, tombstones until their horizon."""
 
-from tests.unit.log.cleaning.bench import CleaningBench, committed_records, full
+import pytest
+
+from tests.unit.log.cleaning.bench import CleaningBench, check_same, committed_records, full
 from tests.unit.log.harness import WALL_MS
+from tidelog.records.batch import BatchHeader
 
 
 def test_one_record_of_each_key_stays() -> None:
@@ -46,3 +49,17 @@ def test_timestamps_are_the_same_when_a_horizon_is_set() -> None:
     found = bench.log.offset_for_timestamp(WALL_MS)
     assert found is not None and (found.timestamp, found.offset) == (WALL_MS, 0)
     assert bench.log.segments[0].max_timestamp == WALL_MS
+
+
+def test_a_tombstone_that_goes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A safeguard switched off: the horizon is now."""
+    monkeypatch.setattr(BatchHeader, "delete_horizon_ms", 0)
+    bench = CleaningBench()
+    bench.put((b"k", b"v"))
+    bench.put((b"k", None))
+    full(bench, 1)
+    before = committed_records(bench.log)
+    assert bench.clean()
+    after = committed_records(bench.log)
+    with pytest.raises(AssertionError):
+        check_same(before, after, cleaned_to=bench.log.cleaned_to, may_bury=False)

@@ -16,6 +16,7 @@ from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
 from tidelog.log.checkpoint import CLEANER_FILE, decode_offsets
+from tidelog.log.cleaning.swap import Swap
 
 CHANGES = frozenset(
     {Operation.APPEND, Operation.CREATE, Operation.TRUNCATE, Operation.SYNC, Operation.REPLACE}
@@ -97,3 +98,18 @@ def test_a_start_knows_of_the_cleaner() -> None:
         cleaning.step(5)
     bench.settle()
     assert PARTITION in decode_offsets(bench.disk.read_file(CLEANER_FILE) or b"")
+
+
+def test_without_a_sync_between_its_stages_a_crash_loses_records(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """*SwapInSteps* switched off: all renames at once, and the sweep above finds it."""
+
+    def hurry(self: Swap) -> None:
+        self._open = self._written.write_indexes()
+        while not self.is_done:
+            self._go_on()
+
+    monkeypatch.setattr(Swap, "begin", hurry)
+    with pytest.raises((AssertionError, KeyError)):
+        test_a_crash_at_every_operation_of_a_round(0)

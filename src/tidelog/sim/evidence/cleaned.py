@@ -1,0 +1,74 @@
+"""What may be missing of a log that a cleaner was in, and what may not.
+
+A cleaner rewrites batches and drops records, so a compacted log cannot be compared with the true
+log batch by batch. It is compared by content: what is there is the truth, and what is not there is
+gone for the right reason.
+
+| missing | right reason |
+| --- | --- |
+| a record with a value | a committed record of the same key is newer |
+| a tombstone | the same, or `delete.retention.ms` has passed since it was written |
+| a record without a key | none is needed |
+| a control batch | none is needed: without transactions nothing depends on it |
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tidelog.log.log import Log
+from tidelog.records.batch import BatchHeader, decode_body, iter_headers
+from tidelog.records.record import Record
+
+
+class CleanedBatch(NamedTuple):
+    """A batch, and what is in it."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    records: tuple[Record, ...]
+    """None of a control batch."""
+
+
+def read_batches(data: bytes) -> Iterator[CleanedBatch]:
+    """The batches of a piece of a log."""
+    for position, header in iter_headers(data):
+        yield CleanedBatch(
+            header.base_offset,
+            header.last_offset,
+            header.leader_epoch,
+            _records(data, position, header),
+        )
+
+
+def _records(data: bytes, position: int, header: BatchHeader) -> tuple[Record, ...]:
+    return () if header.is_control else tuple(decode_body(data, position, header))
+
+
+def complaint(
+    log: Log, held: list[CleanedBatch], true: list[CleanedBatch], wall_ms: int
+) -> str | None:
+    """What is wrong with the batches that a cleaned log holds of a part of the true log; `true` has
+    at least that part, and all that is committed behind it."""
+    if not held:
+        return None
+    known = {batch.base_offset: batch for batch in true}
+    newest = {record.key: record.offset for batch in true for record in batch.records}
+    there: set[int] = set()
+    for batch in held:
+        original = known.get(batch.base_offset)
+        if original is None or original[:3] != batch[:3]:
+            return f"it has {batch[:3]}, committed is {original and original[:3]}"
+        if not set(batch.records) <= set(original.records):
+            return f"records of the batch at {batch.base_offset} are not those that are committed"
+        there |= {record.offset for record in batch.records}
+    end = held[-1].last_offset
+    for batch in true:
+        for record in batch.records if batch.last_offset <= end else ():
+            if record.offset in there or record.key is None or record.offset < newest[record.key]:
+                continue
+            retention_ms = log.config.delete_retention_ms
+            if record.value is None and record.timestamp + retention_ms <= wall_ms:
+                continue
+            return f"the newest record of {record.key!r} is missing, offset {record.offset}"
+    return None

@@ -77,6 +77,20 @@ OFFSETS_EXPIRED_PER_TURN: Final = 1000
 """Committed offsets of one coordinator that are looked at for expiry before its node looks at its
 connections again; a group is looked at as a whole."""
 
+TRANSACTIONS_PER_TURN: Final = 200
+"""Transactional ids of one coordinator that are looked at, or whose transaction is aborted, before
+its node looks at its connections again."""
+
+MAX_TRANSACTION_RECORDS_PER_BATCH: Final = 1000
+"""Records of one batch of a transaction coordinator; only ids that expire are more than one."""
+
+MARKERS_PER_TURN: Final = 500
+"""Markers that a node hands to connections before it looks at its other connections again; those of
+one leader are one request."""
+
+MAX_MARKER_REQUESTS: Final = 5
+"""WriteTxnMarkers requests under way to one leader. Markers that come meanwhile travel together."""
+
 COORDINATOR_LOAD_BYTES_PER_TURN: Final = 64 << 10
 """How much of an internal topic a node replays before it looks at its connections again: some
 milliseconds' worth."""

@@ -32,7 +32,9 @@ METADATA_TOPIC_ID: Final = TopicId(bytes(15) + b"\x01")
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """Where group coordinators keep groups and committed offsets."""
-INTERNAL_TOPICS: Final = frozenset((OFFSETS_TOPIC, "__transaction_state"))
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+"""Where transaction coordinators keep transactional ids and their transactions."""
+INTERNAL_TOPICS: Final = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
 
 NO_LEADER: Final = -1
 NO_EPOCH: Final = -1

@@ -4,7 +4,6 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.testing import assertDataFrameEqual
 
-from tests.control_batches import build_end_txn_marker
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batch, batches
 from tidelog.errors import UsageError
@@ -21,7 +20,7 @@ from tidelog.pipeline.jobs.ingest import (
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
 from tidelog.records.batch import stamp
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 pytestmark = pytest.mark.spark
 

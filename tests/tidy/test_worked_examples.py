@@ -2,7 +2,6 @@
 
 import re
 
-from tests.control_batches import build_end_txn_marker
 from tests.tidy.source import texts
 from tidelog.log.checkpoint import (
     CleanShutdown,
@@ -22,7 +21,7 @@ from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.producer_state import ProducerStates
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.records.batch import HEADER_BYTES, build_batch, decode_batch, read_header, verify_crc
-from tidelog.records.control import EndTxnMarker, read_end_txn_marker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker, read_end_txn_marker
 from tidelog.records.record import Record
 
 DOCUMENT = "docs/protocol/log-format.md"

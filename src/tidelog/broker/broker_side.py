@@ -8,14 +8,14 @@ their token.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k22_init_producer_id
+from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k27_write_txn_markers
 from tidelog.broker.auto_topics import AutoCreate
-from tidelog.broker.connections import RequestContext
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import CallEnded
 from tidelog.broker.events import LogFailed
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
+from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
 from tidelog.log.directory import LogDirectory
@@ -32,6 +32,7 @@ class BrokerSide:
     directory: LogDirectory
     lifecycle: BrokerLifecycle
     replica_link: ReplicaLink
+    transaction_checks: TransactionChecks
     # Stops the node at once, for this reason.
     fail: Callable[[str], None]
     # Why the node must stop: its log directory failed. None while it works.
@@ -56,10 +57,14 @@ class BrokerSide:
                 case replication_messages.Reply(reply_to, response):
                     if isinstance(reply_to, k00_produce.ProduceCall):
                         k00_produce.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
+                    elif isinstance(reply_to, k27_write_txn_markers.MarkersCall):
+                        k27_write_txn_markers.on_reply(reply_to, response)  # type: ignore[arg-type]
                     elif isinstance(reply_to, k21_delete_records.DeleteCall):
                         k21_delete_records.on_reply(reply_to, response)  # type: ignore[arg-type]
                     else:
                         k01_fetch.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
+                case replication_messages.VerifyTransaction():
+                    self.transaction_checks.ask(output, now)
                 case replication_messages.SendFetch() | replication_messages.SendListOffsets():
                     self.replica_link.send(output, now)
                 case replication_messages.SendAssignReplicas():
@@ -104,9 +109,6 @@ class BrokerSide:
                 broker.replicas.remove_strays(now)
         elif token is broker.producer_ids:
             broker.producer_ids.on_response(response, now)
-            for reply_to, producer_id in broker.producer_ids.take_granted():
-                assert isinstance(reply_to, RequestContext)
-                k22_init_producer_id.on_granted(reply_to, producer_id)
         elif isinstance(token, AutoCreate):
             broker.auto_topics.on_created(token, response)
         elif isinstance(token, replication_messages.SendAssignReplicas):

@@ -19,6 +19,7 @@ from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
+from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.env.disk import Disk
@@ -101,9 +102,8 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         control=control,
         auto_topics=AutoTopics(control, trace, enabled=config.broker.auto_create_topics_enable),
         fetch_sessions=fetch_sessions,
-        groups=GroupSeats(
-            config=config, replicas=replicas, prng=Prng(prng.next_u64()), trace=trace
-        ),
+        groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),
+        transactions=TransactionSeats(config, replicas, trace),
         trace=trace,
         long_answers=LongAnswers(trace.steps),
         disk=disk,

@@ -15,6 +15,7 @@ from tidelog.broker.held_questions import HeldQuestions
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.env.disk import Disk
@@ -42,6 +43,8 @@ class Broker:
     fetch_sessions: FetchSessions
     # Stays empty on a node that is only a controller.
     groups: GroupSeats
+    # Likewise.
+    transactions: TransactionSeats
     trace: Trace
     long_answers: LongAnswers
     # The log directory, for operators who ask how full it is.

@@ -4,8 +4,8 @@ Appends go to the leader of the partition, which must be this node in the epoch 
 They are replicated as a client's with acks=all; the coordinator learns from the high watermark what
 is committed. Below the min ISR they are taken and not committed, until replicas come back.
 
-Reading stops where the leadership began: what comes behind is the coordinator's own. Records that
-were written in a transaction count from its marker on, those of an aborted one never.
+Reading stops where the leadership began: what comes behind is the coordinator's own. Records of
+transactions and their markers are handed out as they stand; what they mean is the coordinator's.
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.model import NO_OFFSET, TopicId, TopicPartition
-from tidelog.records.batch import build_batch, decode_body, iter_headers
-from tidelog.records.control import read_end_txn_marker
+from tidelog.records.batch import BatchHeader, build_batch, decode_body, iter_headers
+from tidelog.records.control import build_end_txn_marker, read_end_txn_marker
 from tidelog.records.record import Record
 from tidelog.replication.replicas import Replicas
-
-RawRecord = tuple[bytes, bytes | None]
-"""Key and value as the log has them."""
+from tidelog.rsm.log_records import InTransaction, LogRecord, RawRecord, TransactionEnd
 
 
 class CoordinatorLog:
@@ -70,12 +68,17 @@ class CoordinatorLog:
         """Everything below is committed; only while it is led."""
         return self._replicas.partitions[self.topic_partition].log.high_watermark
 
-    def append(self, records: Sequence[RawRecord]) -> int:
-        """Appends one batch; returns its last offset. Raises `NotLeader`, and `ProtocolError` for
-        a batch that is too large."""
-        batch = build_batch([Record(self.wall_ms, key, value) for key, value in records])
+    def append(self, records: Sequence[LogRecord]) -> int:
+        """Appends one batch: plain records, or those of one transaction, or its end. Returns its
+        last offset. Raises `NotLeader`, and `ProtocolError` for a batch that is too large, of a
+        deposed producer or of a deposed coordinator."""
+        first = records[0]
         return self._replicas.append_as_coordinator(
-            self.topic_partition, self._leader_epoch, batch, self.wall_ms
+            self.topic_partition,
+            self._leader_epoch,
+            _batch_of(records, self.wall_ms),
+            self.wall_ms,
+            bumps_epoch=isinstance(first, TransactionEnd) and first.bumps_epoch,
         )
 
     def read(self, offset: int, max_bytes: int, now: Instant) -> bytes | None:
@@ -84,28 +87,47 @@ class CoordinatorLog:
         return self._replicas.read_committed(self.topic_partition, offset, max_bytes, now)
 
 
+def _batch_of(records: Sequence[LogRecord], wall_ms: int) -> bytes:
+    first = records[0]
+    if isinstance(first, TransactionEnd):
+        assert len(records) == 1, f"{len(records)} records beside a marker"
+        return build_end_txn_marker(first.marker, first.producer_id, first.producer_epoch, wall_ms)
+    plain: list[Record] = []
+    for each in records:
+        assert not isinstance(each, TransactionEnd), "a marker among records"
+        key, value = each.raw if isinstance(each, InTransaction) else each
+        plain.append(Record(wall_ms, key, value))
+    if not isinstance(first, InTransaction):
+        return build_batch(plain)
+    return build_batch(
+        plain,
+        producer_id=first.producer_id,
+        producer_epoch=first.producer_epoch,
+        base_sequence=0,
+        is_transactional=True,
+    )
+
+
 class LoadedBatches(NamedTuple):
     """A run of batches as one (`rsm.kernel.Committed`)."""
 
     base_offset: int
     last_offset: int
     epoch: int
-    records: Sequence[RawRecord]
+    records: Sequence[LogRecord]
     is_control: bool = False
 
 
 class LogLoader:
     """Reads one partition from its beginning to where the leadership began."""
 
-    __slots__ = ("_transactions", "end", "position")
+    __slots__ = ("end", "position")
 
     def __init__(self, start: int, end: int) -> None:
         # The next offset to read.
         self.position = start
         # Exclusive.
         self.end = end
-        # Records of transactions whose marker has not come, by producer id.
-        self._transactions: dict[int, list[RawRecord]] = {}
 
     @property
     def is_done(self) -> bool:
@@ -115,22 +137,24 @@ class LogLoader:
     def take(self, data: bytes) -> LoadedBatches:
         """What these batches hold; reading goes on behind them. Raises `CorruptBatch`."""
         base, epoch = self.position, 0
-        records: list[RawRecord] = []
+        records: list[LogRecord] = []
         for place, header in iter_headers(data):
             self.position, epoch = header.last_offset + 1, header.leader_epoch
-            if header.is_control:
-                marker = read_end_txn_marker(data, place)
-                ended = self._transactions.pop(header.producer_id, [])
-                if marker is not None and marker.is_commit:
-                    records += ended
-                continue
-            found = [
-                (record.key, record.value)
-                for record in decode_body(data, place, header)
-                if record.key is not None
-            ]
-            if header.is_transactional:
-                self._transactions.setdefault(header.producer_id, []).extend(found)
-            else:
-                records += found
+            records += _records_at(data, place, header)
         return LoadedBatches(base, self.position - 1, epoch, records)
+
+
+def _records_at(data: bytes, place: int, header: BatchHeader) -> Sequence[LogRecord]:
+    """What one batch holds."""
+    producer_id, producer_epoch = header.producer_id, header.producer_epoch
+    if header.is_control:
+        marker = read_end_txn_marker(data, place)
+        return [] if marker is None else [TransactionEnd(producer_id, producer_epoch, marker)]
+    found: list[RawRecord] = [
+        (record.key, record.value)
+        for record in decode_body(data, place, header)
+        if record.key is not None
+    ]
+    if not header.is_transactional:
+        return found
+    return [InTransaction(raw, producer_id, producer_epoch) for raw in found]

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from tidelog.broker import events
-from tidelog.broker.coordinator_log import CoordinatorLog, LogLoader, RawRecord
+from tidelog.broker.coordinator_log import CoordinatorLog, LogLoader
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
@@ -66,7 +66,7 @@ class Coordinator(Protocol):
     def entries(self) -> Sized:
         """What the log knows."""
 
-    def load(self, batch: Committed[RawRecord]) -> None:
+    def load(self, batch: Committed[Any]) -> None:
         """Takes the next batches of the log, which are committed."""
 
     def become_active(self, epoch: int, now: Instant) -> None:
@@ -224,6 +224,7 @@ class CoordinatorSeats(Generic[C]):
     def _fail(self, number: int, seat: Seat[C], reason: str) -> None:
         """The partition is no longer led, or cannot be read; the metadata will say who leads."""
         seat.failure = reason
+        self._deadline.forget()
         self._busy.pop(number, None)
         self._retire(seat)
 
@@ -274,21 +275,46 @@ class CoordinatorSeats(Generic[C]):
     ) -> None:
         """Hands a request to the coordinator of this key; the call is settled, now or later. One
         that `writes` waits for replicas, and for nothing else."""
-        topic = self._topic
-        number = -1 if topic is None else partition_of(key, len(topic.partitions))
-        seat = self._seats.get(number)
-        if seat is None or seat.failure is not None or not self._leads(number, seat):
+        self.hand_over_to(self.partition_of(key), request, call, now, writes=writes)
+
+    def hand_over_to(
+        self, number: int, request: Any, call: Call[Any], now: Instant, *, writes: bool
+    ) -> None:
+        """As `hand_over`, to the coordinator of a partition."""
+        seat = self._led(number)
+        if seat is None:
             call.settle(self.refused(ErrorCode.NOT_COORDINATOR))
             return
         if not seat.coordinator.active:
             call.settle(self.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
-        self._deadline.forget()
-        self._prepare(seat, now)
+        self.touch(number, seat, now)
         seat.coordinator.handle(request, call, now)
-        self._busy[number] = seat
         if writes:
             self._held.append((Instant(now + self.write_timeout_ms), call))
+
+    def find(self, key: str) -> tuple[int, Seat[C]] | None:
+        """The seat of a key and the number of its partition, if this node leads it."""
+        number = self.partition_of(key)
+        seat = self._led(number)
+        return None if seat is None else (number, seat)
+
+    def partition_of(self, key: str) -> int:
+        """The partition that a key belongs to; -1 before the topic exists."""
+        topic = self._topic
+        return -1 if topic is None else partition_of(key, len(topic.partitions))
+
+    def _led(self, number: int) -> Seat[C] | None:
+        seat = self._seats.get(number)
+        if seat is None or seat.failure is not None or not self._leads(number, seat):
+            return None
+        return seat
+
+    def touch(self, number: int, seat: Seat[C], now: Instant) -> None:
+        """To be called before anything is given to a coordinator: its answers are looked for."""
+        self._deadline.forget()
+        self._prepare(seat, now)
+        self._busy[number] = seat
 
     def coordinators(self) -> list[C] | None:
         """All of this node; `None` while some of them load."""

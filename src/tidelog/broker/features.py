@@ -15,7 +15,7 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     METADATA: (7, METADATA_VERSION),
     "kraft.version": (0, 1),
     "eligible.leader.replicas.version": (0, 1),
-    "transaction.version": (0, 0),
+    "transaction.version": (0, 2),
     GROUP_VERSION: (0, 1),
 }
 """Feature name to the range of levels served. A feature whose maximum is 0 is known and off."""

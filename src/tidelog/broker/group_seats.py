@@ -12,12 +12,15 @@ from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.messages import (
+    CommitInTransaction,
     CommitOffsets,
     ConsumerGroupHeartbeat,
     DeleteGroup,
     DeleteOffsets,
+    EndTransaction,
     LeaveGroup,
     ListedGroup,
     Refused,
@@ -27,9 +30,18 @@ from tidelog.groups.messages import (
 from tidelog.groups.topics import Topics
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
+from tidelog.replication.messages import TransactionalProducer
 from tidelog.replication.replicas import Replicas
+from tidelog.replication.verification import Verdict
 
-_WRITES: Final = (CommitOffsets, ConsumerGroupHeartbeat, DeleteOffsets, DeleteGroup, LeaveGroup)
+_WRITES: Final = (
+    CommitOffsets,
+    CommitInTransaction,
+    ConsumerGroupHeartbeat,
+    DeleteOffsets,
+    DeleteGroup,
+    LeaveGroup,
+)
 """Requests that wait for replicas, and for nothing else."""
 
 
@@ -75,7 +87,34 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
 
     def ask(self, request: Request, call: GroupCall, now: Instant) -> None:
         """Hands a request to the coordinator of its group; the call is settled, now or later."""
+        assert not isinstance(request, EndTransaction), f"{request} is for a partition"
         self.hand_over(request.group_id, request, call, now, writes=isinstance(request, _WRITES))
+
+    def ask_in_transaction(
+        self,
+        request: CommitInTransaction,
+        producer: TransactionalProducer,
+        call: GroupCall,
+        now: Instant,
+    ) -> None:
+        """As `ask`, once the producer's transaction has the partition of the group."""
+        number = self.partition_of(request.group_id)
+
+        def release(verdict: Verdict) -> None:
+            if verdict.code is not ErrorCode.NONE:
+                call.settle(Refused(verdict.code))
+            else:
+                self.ask(request, call, verdict.now)
+
+        self.replicas.verify_transaction(
+            TopicPartition(OFFSETS_TOPIC, number), producer, release, now
+        )
+
+    def end_transaction(
+        self, number: int, request: EndTransaction, call: GroupCall, now: Instant
+    ) -> None:
+        """Ends a transaction in a partition of `__consumer_offsets`."""
+        self.hand_over_to(number, request, call, now, writes=True)
 
     def list_groups(self) -> list[ListedGroup] | None:
         """The groups that this node coordinates; `None` while some of them are being loaded."""

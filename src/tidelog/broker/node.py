@@ -37,6 +37,8 @@ from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
 from tidelog.broker.stopping import Stopping
+from tidelog.broker.transaction_checks import TransactionChecks
+from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.broker.turns import Turns
 from tidelog.config import NodeConfig
 from tidelog.env import effects
@@ -118,6 +120,7 @@ class Node:
         )
         quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=router)
         self._replica_link = ReplicaLink(config, self._replicas, self._peers)
+        self._transaction_checks = TransactionChecks(config, self._replicas, self._peers)
         self._stopping = Stopping(
             effects=parts.effects,
             directory=self._directory,
@@ -130,12 +133,16 @@ class Node:
         self._broker_side = self._make_broker_side()
         # None on a node that is only a broker.
         self._controller_side = self._make_controller_side(router)
+        self._markers = TransactionMarkers(config, self.broker.transactions, self._peers)
         self._peer_answers = PeerAnswers(
+            node_id=config.node_id,
             peers=self._peers,
             detector=parts.detector,
             quorum_link=quorum_link,
             replica_link=self._replica_link,
             control=self.broker.control,
+            markers=self._markers,
+            transaction_checks=self._transaction_checks,
             trace=trace,
         )
         # In the order in which each round drives them.
@@ -154,6 +161,7 @@ class Node:
             directory=self._directory,
             lifecycle=self._parts.lifecycle,
             replica_link=self._replica_link,
+            transaction_checks=self._transaction_checks,
             fail=self._stopping.fail,
         )
 
@@ -172,9 +180,9 @@ class Node:
         """All components, in their order."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
-        followers: list[ImageFollower] = [self._replica_link]
+        followers: list[ImageFollower] = [self._replica_link, self._transaction_checks]
         if broker_side is not None:
-            followers.append(broker.groups)
+            followers += [broker.groups, broker.transactions, self._markers]
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=quorum_link,
@@ -191,6 +199,9 @@ class Node:
         if broker_side is not None:
             yield broker_side
             yield broker.groups
+            yield broker.transactions
+            yield self._markers
+            yield self._transaction_checks
         yield CallOutcomes(
             control=broker.control,
             controller_side=controller_side,
@@ -269,6 +280,8 @@ class Node:
         if self._controller_side is not None:
             self._controller_side.wake(now)
         self.broker.groups.wake(now)
+        self.broker.transactions.wake(now)
+        self._markers.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):
@@ -327,6 +340,7 @@ class Node:
         self._quorum.wall_offset_ms = offset_ms
         self._replicas.wall_offset_ms = offset_ms
         self.broker.groups.wall_offset_ms = offset_ms
+        self.broker.transactions.wall_offset_ms = offset_ms
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
         match subject:

@@ -13,6 +13,8 @@ from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, PeerReached, Purpose
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
+from tidelog.broker.transaction_checks import TransactionChecks
+from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
@@ -22,11 +24,14 @@ from tidelog.errors import MalformedFrame
 class PeerAnswers:
     """The outputs of `peers`, as a component of the node."""
 
+    node_id: int
     peers: PeerChannels
     detector: FailureDetector
     quorum_link: QuorumLink
     replica_link: ReplicaLink
     control: ControlLink
+    markers: TransactionMarkers
+    transaction_checks: TransactionChecks
     trace: Trace
 
     def flow(self, now: Instant) -> bool:
@@ -40,12 +45,12 @@ class PeerAnswers:
                     self._on_answered(peer_id, purpose, token, frame, now)
                 case Failed(peer_id, purpose, token, _):
                     self._on_failed(peer_id, purpose, token, now)
-                case PeerReached(peer_id) if peer_id >= 0:
+                case PeerReached(peer_id) if peer_id >= 0 and peer_id != self.node_id:
                     self.detector.on_reached(peer_id)
-                case PeerLost(peer_id, reason) if peer_id >= 0:
+                case PeerLost(peer_id, reason) if peer_id >= 0 and peer_id != self.node_id:
                     self.detector.on_connection_lost(peer_id, reason, now)
                 case PeerReached() | PeerLost():
-                    pass  # A bootstrap server.
+                    pass  # A bootstrap server, or this node itself.
         return True
 
     def _on_answered(
@@ -59,6 +64,12 @@ class PeerAnswers:
                 case Purpose.REPLICA_FETCH:
                     self.trace.steps.name = "fetch answer"
                     self.replica_link.on_answered(token, frame, now)
+                case Purpose.MARKERS:
+                    self.trace.steps.name = "markers' answer"
+                    self.markers.on_answered(token, frame, now)
+                case Purpose.TRANSACTION_CHECK:
+                    self.trace.steps.name = "coordinator's answer"
+                    self.transaction_checks.on_answered(token, frame, now)
                 case _:
                     self.trace.steps.name = "controller's answer"
                     self.control.on_answered(token, frame, now)
@@ -72,6 +83,10 @@ class PeerAnswers:
                 self.quorum_link.on_failed(peer_id, token, now)
             case Purpose.REPLICA_FETCH:
                 self.replica_link.on_failed(token, now)
+            case Purpose.MARKERS:
+                self.markers.on_failed(token, now)
+            case Purpose.TRANSACTION_CHECK:
+                self.transaction_checks.on_failed(token, now)
             case _:
                 self.control.on_failed(token, now)
 

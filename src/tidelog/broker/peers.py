@@ -34,6 +34,8 @@ class Purpose(Enum):
     QUORUM_RPC = "quorum rpc"
     CONTROL = "control"
     REPLICA_FETCH = "replica fetch"
+    MARKERS = "transaction markers"
+    TRANSACTION_CHECK = "transaction check"
     PROBE = "probe"
 
 

@@ -6,10 +6,13 @@ are lost. There are 2**63 of them, and every id stays unique.
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable
 
 from tidelog.controller.messages import AllocateProducerIdsResult, Response
 from tidelog.env.instant import Instant
+
+Give = Callable[[int, Instant], None]
+"""Takes the id, and the time."""
 
 RETRY_INTERVAL_MS = 50
 
@@ -22,19 +25,16 @@ class ProducerIds:
         self._next_id = 0
         self._end_id = 0
         # Requests that wait for a block, in order.
-        self._waiting: deque[Hashable] = deque()
+        self._waiting: deque[Give] = deque()
         # Whether a block has been asked for.
         self._in_flight = False
         # When to ask (again).
         self._next_call = Instant(0)
 
-    def request(self, reply_to: Hashable) -> int | None:
-        """An id at once, or `None`: the request waits and `take_granted` will name it."""
-        if not self._waiting and self._next_id < self._end_id:
-            self._next_id += 1
-            return self._next_id - 1
-        self._waiting.append(reply_to)
-        return None
+    def request(self, give: Give, now: Instant) -> None:
+        """`give` gets an id: at once, or when the next block has come."""
+        self._waiting.append(give)
+        self._grant(now)
 
     def wants_block(self, now: Instant) -> bool:
         """Whether to ask the controller now; the outcome must be given to `on_response`."""
@@ -46,21 +46,19 @@ class ProducerIds:
         return True
 
     def on_response(self, response: Response | None, now: Instant) -> None:
-        """A block, or a failure that is retried."""
+        """A block, or a failure that is retried; requests that waited get their ids."""
         self._in_flight = False
         if isinstance(response, AllocateProducerIdsResult):
             self._next_id = response.first_producer_id
             self._end_id = response.first_producer_id + response.count
         else:
             self._next_call = Instant(now + RETRY_INTERVAL_MS)
+        self._grant(now)
 
-    def take_granted(self) -> list[tuple[Hashable, int]]:
-        """Waiting requests with their ids."""
-        granted = []
+    def _grant(self, now: Instant) -> None:
         while self._waiting and self._next_id < self._end_id:
-            granted.append((self._waiting.popleft(), self._next_id))
             self._next_id += 1
-        return granted
+            self._waiting.popleft()(self._next_id - 1, now)
 
     def deadline(self) -> Instant | None:
         """When to ask again, if a request waits."""

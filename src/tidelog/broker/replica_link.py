@@ -34,6 +34,9 @@ from tidelog.wire.entities import Entity, make
 
 FETCH_VERSION: Final = k01_fetch.SENT_VERSION
 LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
+_TO_ALL: Final = (Purpose.MARKERS, Purpose.TRANSACTION_CHECK)
+_TO_OTHERS: Final = (Purpose.REPLICA_FETCH, Purpose.PROBE)
+"""What this node connects to brokers for: to all of them with itself, and to the others."""
 
 
 class ReplicaLink:
@@ -56,8 +59,9 @@ class ReplicaLink:
         """Takes the endpoints of brokers."""
         for node_id, registered in image.brokers.items():
             endpoint = self._endpoint_of(registered)
-            if endpoint is not None and node_id != self._config.node_id:
-                for purpose in (Purpose.REPLICA_FETCH, Purpose.PROBE):
+            if endpoint is not None:
+                is_own = node_id == self._config.node_id
+                for purpose in _TO_ALL if is_own else _TO_ALL + _TO_OTHERS:
                     self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
                     if self._is_new_incarnation(registered):
                         # A power cut closes no connections. A fetch to the former process would

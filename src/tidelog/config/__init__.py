@@ -44,6 +44,7 @@ from tidelog.config.values import (
     NodeConfig,
     QuorumConfig,
     ReplicationConfig,
+    TransactionsConfig,
 )
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "PropertyType",
     "QuorumConfig",
     "ReplicationConfig",
+    "TransactionsConfig",
     "apply_broker_overrides",
     "describe_broker_config",
     "describe_cluster_defaults",

@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _FAMILIES: Final = """
-: add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
+:    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
     config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
     cordoned.log.dirs create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
@@ -19,7 +18,7 @@ _FAMILIES: Final = """
     kafka.metrics.reporters metric.reporters principal.builder.class
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
     quota.window.num quota.window.size.seconds security.inter.broker.protocol security.providers
-    server.max.startup.time.ms telemetry.max.bytes transactional.id.expiration.ms
+    server.max.startup.time.ms telemetry.max.bytes
     unstable.api.versions.enable unstable.feature.versions.enable
 alter: config.policy.class.name log.dirs.replication.quota.window.num
     log.dirs.replication.quota.window.size.seconds
@@ -90,9 +89,8 @@ ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protoc
     keystore.certificate.chain keystore.key keystore.location keystore.password keystore.type
     principal.mapping.rules protocol provider secure.random.implementation trustmanager.algorithm
     truststore.certificates truststore.location truststore.password truststore.type
-transaction: abort.timed.out.transaction.cleanup.interval.ms partition.verification.enable
-    remove.expired.transaction.cleanup.interval.ms state.log.load.buffer.size
-    two.phase.commit.enable
+transaction: abort.timed.out.transaction.cleanup.interval.ms
+    state.log.load.buffer.size two.phase.commit.enable
 """
 """Names by their beginning: `log:` is that of `log.initial.task.delay.ms`."""
 

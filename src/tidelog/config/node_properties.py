@@ -217,18 +217,31 @@ group.consumer.assignors LIST of uniform range -> groups.consumer_assignor_names
     Assignors for consumer groups; the first is used where members ask for none.
 """)
 
-# No coordinator obeys these yet.
+TRANSACTION_CHECKS: Final = rows("""
+transaction.partition.verification.enable BOOLEAN -> replication.transaction_verification_enable
+    Whether a leader asks the coordinator of transactions before one begins in its partition.
+add.partitions.to.txn.retry.backoff.ms INT >= 1 -> broker.add_partitions_retry_backoff_ms
+    Wait before a leader asks again about a producer whose last transaction is just ending.
+add.partitions.to.txn.retry.backoff.max.ms INT >= 0 -> broker.add_partitions_retry_max_ms
+    How long a leader goes on asking.
+""")
+
 TRANSACTIONS: Final = rows("""
-transaction.state.log.num.partitions INT >= 1 = 50
+transaction.state.log.num.partitions INT >= 1 -> transactions.log_num_partitions
     Partitions of the transaction topic.
-transaction.state.log.replication.factor SHORT >= 1 = 3
+transaction.state.log.replication.factor SHORT >= 1 -> transactions.log_replication_factor
     Replicas of the transaction topic.
-transaction.state.log.min.isr INT >= 1 = 2
+transaction.state.log.min.isr INT >= 1 -> transactions.log_min_isr
     `min.insync.replicas` of the transaction topic.
-transaction.state.log.segment.bytes INT >= 1 = 104857600
+transaction.state.log.segment.bytes INT >= 1 -> transactions.log_segment_bytes
     Segment size of the transaction topic.
-transaction.max.timeout.ms INT >= 1 = 900000
+transaction.max.timeout.ms INT >= 1 -> transactions.max_timeout_ms
     The longest timeout a transaction may ask for.
+transactional.id.expiration.ms INT >= 1 -> transactions.id_expiration_ms
+    How long a transactional id is remembered that begins no transaction.
+transaction.remove.expired.transaction.cleanup.interval.ms INT >= 1 \
+    -> transactions.expiration_check_interval_ms
+    Time between two looks for transactional ids that have expired.
 """)
 
 _EVENTS: Final = rows("""
@@ -245,6 +258,14 @@ tidelog.events.topic.enable BOOLEAN -> events.topic_enable
 """)
 
 NODE_PROPERTIES: Final = (
-    _IDENTITY | BROKER | CONTROLLER | QUORUM | REPLICATION | GROUPS | TRANSACTIONS | _EVENTS
+    _IDENTITY
+    | BROKER
+    | CONTROLLER
+    | QUORUM
+    | REPLICATION
+    | GROUPS
+    | TRANSACTION_CHECKS
+    | TRANSACTIONS
+    | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

@@ -127,6 +127,7 @@ class ReplicationConfig:
     replication_quota_window_num: int = 11
     replication_quota_window_size_seconds: int = 1
     replica_selector_class: str = ""
+    transaction_verification_enable: bool = True
     metadata_work_per_turn: int = limits.REPLICA_WORK_PER_TURN
     """No property; the simulator makes it small, so that everything happens in slices."""
 
@@ -147,6 +148,8 @@ class BrokerConfig:
     fetch_max_bytes: int = 55 << 20
     connect_timeout_ms: int = 10_000
     max_connections: int = 2**31 - 1
+    add_partitions_retry_backoff_ms: int = 20
+    add_partitions_retry_max_ms: int = 100
     listen_backlog: int = 1024
     """More than Kafka's 50, which a few hundred clients overflow when they all come back after a
     failover. A client that is turned away tries again after a second."""
@@ -182,6 +185,19 @@ class GroupsConfig:
     def consumer_assignors(self) -> list[str]:
         """The names one by one."""
         return [each.strip() for each in self.consumer_assignor_names.split(",")]
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionsConfig:
+    """What transaction coordinators obey."""
+
+    log_num_partitions: int = 50
+    log_replication_factor: int = 3
+    log_min_isr: int = 2
+    log_segment_bytes: int = 100 << 20
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 604_800_000
+    expiration_check_interval_ms: int = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +258,7 @@ class NodeConfig:
     controller: ControllerConfig = field(default_factory=ControllerConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
+    transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

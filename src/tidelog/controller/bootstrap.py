@@ -2,8 +2,7 @@
 
 An empty log gets the bootstrap records in one metadata transaction: the finalised feature levels
 and, because eligible leader replicas depend on it, the cluster-wide `min.insync.replicas`. Only
-features that this software serves are finalised: `transaction.version` stays at 0, so that clients
-use the older protocol that is there.
+features that this software serves are finalised.
 
 A log that ends inside a metadata transaction was left by a controller that failed: the
 transaction is aborted, and if it was the bootstrap one, done again.
@@ -20,6 +19,7 @@ from tidelog.metadata.image import (
     CLUSTER_DEFAULT,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
+    TRANSACTION_VERSION,
     MetadataImage,
 )
 from tidelog.metadata.records import (
@@ -34,6 +34,7 @@ BOOTSTRAP_FEATURES: Final = {
     METADATA_VERSION: 30,
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     "group.version": 1,
+    TRANSACTION_VERSION: 2,
 }
 """Level 30 is 4.3-IV0."""
 

@@ -19,7 +19,10 @@ What may change:
 nothing else can refuse the request any more. Its leader writes it as soon as it is decided, so a
 change of leaders right then may lose the rest of the request and keep the version, or neither.
 
-Left out: features that this software knows only at level 0 (`transaction.version`): raising them is
+- `transaction.version` goes up and down (KIP-890): clients of its level 2 get an epoch for each
+  transaction, from level 1 on the coordinator's log has room for what that needs.
+
+Left out: features that this software knows only at level 0: raising them is
 refused, because no node supports more.
 
 Source: KIP-584, KIP-778, KIP-853, KIP-966; Kafka's feature control.

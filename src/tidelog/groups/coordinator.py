@@ -27,7 +27,7 @@ activation.
 Invariants: those of the kernel and the parts; a request gets exactly one answer; a group in memory
 is known to the log or has members.
 
-Left out: which broker is asked (`broker/`), transactions.
+Left out: which broker is asked (`broker/`).
 
 Source: KIP-62, KIP-848 (the cycle); Kafka's group coordinator.
 """
@@ -54,10 +54,10 @@ from tidelog.groups.messages import Refused, Reply, ReplyTo, Request
 from tidelog.groups.offsets import Offsets
 from tidelog.groups.queries import Queries
 from tidelog.groups.rebalances import Rebalances
-from tidelog.groups.records import RawRecord
 from tidelog.groups.topics import Topics
 from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
 from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
+from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.shared_map import SharedMap
 
 _NOT_COORDINATOR: Final = Refused(ErrorCode.NOT_COORDINATOR)
@@ -70,7 +70,7 @@ class GroupCoordinator:
         self,
         *,
         subject: str,
-        log: ReplicatedLog[RawRecord],
+        log: ReplicatedLog[LogRecord],
         config: GroupsConfig,
         prng: Prng,
         trace: Trace,
@@ -143,7 +143,7 @@ class GroupCoordinator:
 
     # The log ------------------------------------------------------------------------------
 
-    def load(self, batch: Committed[RawRecord]) -> None:
+    def load(self, batch: Committed[LogRecord]) -> None:
         """Takes the next batches of the log, which are committed."""
         self._kernel.on_committed(batch)
 
@@ -275,6 +275,10 @@ _DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant],
     messages.LeaveGroup: lambda own, *asked: own._membership.leave(*asked),
     messages.ConsumerGroupHeartbeat: lambda own, *asked: own._consumers.heartbeat(*asked),
     messages.CommitOffsets: lambda own, *asked: own._offsets.commit(*asked),
+    messages.CommitInTransaction: lambda own, *asked: own._offsets.commit_in_transaction(*asked),
+    messages.EndTransaction: lambda own, request, reply_to, _: own._offsets.end_transaction(
+        request, reply_to
+    ),
     messages.FetchOffsets: lambda own, request, reply_to, _: own._offsets.fetch(request, reply_to),
     messages.DeleteOffsets: lambda own, request, reply_to, _: own._offsets.delete(
         request, reply_to

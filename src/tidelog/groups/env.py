@@ -16,11 +16,11 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.consumer_group import ConsumerGroup
-from tidelog.groups.image import GroupsImage
+from tidelog.groups.image import GroupsImage, GroupsLogRecord
 from tidelog.groups.messages import Refused, Reply, ReplyTo, Response
-from tidelog.groups.records import GroupsRecord, RawRecord
 from tidelog.groups.topics import Topics
 from tidelog.rsm.kernel import Decision, Kernel
+from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.timers import Timers
 
 
@@ -32,7 +32,7 @@ class AssignmentCommitted(NamedTuple):
     assignments: tuple[tuple[str, bytes], ...]
 
 
-GroupsKernel = Kernel[GroupsImage, GroupsRecord, RawRecord, Response | AssignmentCommitted]
+GroupsKernel = Kernel[GroupsImage, GroupsLogRecord, LogRecord, Response | AssignmentCommitted]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -67,7 +67,7 @@ class Env:
 
     def append(
         self,
-        records: Sequence[GroupsRecord],
+        records: Sequence[GroupsLogRecord],
         response: Response | AssignmentCommitted | None = None,
         reply_to: Hashable | None = None,
     ) -> ErrorCode:
@@ -79,16 +79,18 @@ class Env:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         try:
             offset = self.kernel.submit(Decision(response, records), reply_to)
-        except ProtocolError:
-            # Larger than the partition takes a batch; nothing else can be wrong with it.
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+        except ProtocolError as error:
+            # Larger than the partition takes a batch, or of a producer or a transaction coordinator
+            # that was deposed.
+            is_too_large = error.code is ErrorCode.RECORD_LIST_TOO_LARGE
+            return ErrorCode.UNKNOWN_SERVER_ERROR if is_too_large else error.code
         if offset is None:
             self.is_deposed = True
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.NONE
 
     def write(
-        self, records: Sequence[GroupsRecord], response: Response, reply_to: ReplyTo
+        self, records: Sequence[GroupsLogRecord], response: Response, reply_to: ReplyTo
     ) -> ErrorCode:
         """As `append`; an error is the answer."""
         code = self.append(records, response, reply_to)

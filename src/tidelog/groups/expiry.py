@@ -8,6 +8,8 @@
 | is stable, of consumers | the commit, where no member is subscribed to the topic |
 | otherwise | never |
 
+An offset that an open transaction may move does not expire (`transactions.py`).
+
 A commit with an expiry of its own (OffsetCommit 2 to 4) expires then. A group without members and
 without offsets is forgotten too. Kafka counts from the time at which the group became empty alone,
 and so forgets a fresh commit of a tool to a group that has long been empty.
@@ -27,6 +29,7 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupImage
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupsRecord, OffsetRecord
 from tidelog.groups.subscriptions import subscribed_topics
+from tidelog.groups.transactions import waits_for
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
 from tidelog.model import NO_TIMESTAMP
 
@@ -91,9 +94,11 @@ class Expiry:
         records: list[GroupsRecord] = [
             OffsetRecord(group_id, each, None)
             for each, offset in image.offsets.items()
-            if each.topic not in subscribed and has_expired(offset)
+            if each.topic not in subscribed
+            and has_expired(offset)
+            and not waits_for(image.waiting, each)
         ]
-        if len(records) < len(image.offsets):
+        if len(records) < len(image.offsets) or image.waiting:
             return records
         if consumers is not None and not consumers.subscriptions:
             records += consumers.tombstones(group_id)

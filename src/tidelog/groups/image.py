@@ -4,10 +4,12 @@ This is the state that the kernel replays (`rsm/kernel.py`): everything that a n
 takes over. It is immutable; a group that did not change is shared between two images. What the
 members of a classic group are doing at the moment is not part of it (`classic_group.py`).
 
-A group exists here while it has an offset or a record.
+Offsets that wait for the end of a transaction are part of it (`transactions.py`).
+
+A group exists here while it has an offset, be it one that waits, or a record.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,12 +21,25 @@ from tidelog.groups.records import (
     GroupsRecord,
     GroupValue,
     OffsetRecord,
-    RawRecord,
+    OtherRecord,
     decode,
     encode,
 )
+from tidelog.groups.transactions import (
+    NOTHING_WAITS,
+    PendingOffset,
+    Waiting,
+    WaitingCommit,
+    superseded,
+    waits_for,
+    without,
+)
 from tidelog.model import TopicPartition
+from tidelog.rsm.log_records import InTransaction, LogRecord, TransactionEnd
 from tidelog.rsm.shared_map import SharedMap
+
+GroupsLogRecord = GroupsRecord | PendingOffset | TransactionEnd
+"""All that is in the log of a coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +51,18 @@ class GroupImage:
     """A classic group; `None` for a group that only commits, without members."""
     consumer: ConsumerGroup | None = None
     """A consumer group (KIP-848)."""
+    waiting: Waiting = field(default_factory=lambda: NOTHING_WAITS)
+    """Offsets that open transactions have committed."""
+
+    def knows(self, topic_partition: TopicPartition) -> bool:
+        """Whether there is an offset, be it one that waits."""
+        return topic_partition in self.offsets or waits_for(self.waiting, topic_partition)
+
+    @property
+    def all_offsets(self) -> Iterable[TopicPartition]:
+        """The partitions that have an offset, be it one that waits; each of them once."""
+        waiting = [each for commits in self.waiting.values() for each in commits]
+        return dict.fromkeys((*self.offsets, *waiting))
 
 
 _NO_GROUP: Final = GroupImage()
@@ -46,6 +73,8 @@ class GroupsImage:
     """All groups of one partition of `__consumer_offsets`."""
 
     groups: SharedMap[GroupImage] = field(default_factory=SharedMap)
+    open: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """By producer id: the groups that wait for the end of its transaction."""
 
     def get(self, group_id: str) -> GroupImage | None:
         """One group, if it exists."""
@@ -55,46 +84,131 @@ class GroupsImage:
 class GroupsMachine:
     """The log of a coordinator as the kernel's state machine."""
 
-    def encode(self, record: GroupsRecord) -> RawRecord:
-        """Key and value."""
-        return encode(record)
+    def encode(self, record: GroupsLogRecord) -> LogRecord:
+        """As the log has it."""
+        if isinstance(record, PendingOffset):
+            return InTransaction(encode(record.offset), record.producer_id, record.producer_epoch)
+        return record if isinstance(record, TransactionEnd) else encode(record)
 
-    def decode(self, raw: RawRecord) -> GroupsRecord:
+    def decode(self, raw: LogRecord) -> GroupsLogRecord:
         """The inverse of `encode`."""
-        return decode(raw)
+        if isinstance(raw, TransactionEnd):
+            return raw
+        if not isinstance(raw, InTransaction):
+            return decode(raw)
+        offset = decode(raw.raw)
+        if isinstance(offset, OffsetRecord):
+            return PendingOffset(raw.producer_id, raw.producer_epoch, offset)
+        return OtherRecord(raw.raw)
 
     def replay(
-        self, state: GroupsImage, records: Sequence[GroupsRecord], last_offset: int, epoch: int
+        self, state: GroupsImage, records: Sequence[GroupsLogRecord], last_offset: int, epoch: int
     ) -> GroupsImage:
         """The image after a batch."""
-        offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        values: dict[str, GroupValue | None] = {}
-        consumers: dict[str, list[ConsumerRecord]] = {}
-        for record in records:
+        changes = _Changes(state)
+        for index, record in enumerate(records):
             if isinstance(record, OffsetRecord):
-                group_id, topic_partition, value = record
-                committed = offsets.get(group_id)
-                if committed is None:
-                    found = state.get(group_id)
-                    committed = offsets[group_id] = {} if found is None else dict(found.offsets)
-                if value is None:
-                    committed.pop(topic_partition, None)
-                else:
-                    committed[topic_partition] = value
+                changes.commit(record)
             elif isinstance(record, GroupRecord):
-                values[record.group_id] = record.value
+                changes.values[record.group_id] = record.value
             elif isinstance(record, ConsumerRecord):
-                consumers.setdefault(record.group_id, []).append(record)
-        changes: dict[str, GroupImage | None] = {}
-        for group_id in dict.fromkeys((*offsets, *values, *consumers)):
-            before = state.get(group_id) or _NO_GROUP
+                changes.consumers.setdefault(record.group_id, []).append(record)
+            elif isinstance(record, PendingOffset):
+                changes.hold(record, (last_offset, index))
+            elif isinstance(record, TransactionEnd):
+                changes.end(record)
+        return changes.result()
+
+
+class _Changes:
+    """What a batch changes, by group."""
+
+    __slots__ = ("_offsets", "_open", "_state", "_waiting", "consumers", "values")
+
+    def __init__(self, state: GroupsImage) -> None:
+        self._state = state
+        # Copies of what is changed.
+        self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
+        self._waiting: dict[str, Waiting] = {}
+        self._open: dict[int, frozenset[str]] | None = None
+        # Records that were not applied yet.
+        self.consumers: dict[str, list[ConsumerRecord]] = {}
+        self.values: dict[str, GroupValue | None] = {}
+
+    def _offsets_of(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        offsets = self._offsets.get(group_id)
+        if offsets is None:
+            found = self._state.get(group_id)
+            offsets = self._offsets[group_id] = {} if found is None else dict(found.offsets)
+        return offsets
+
+    def _waiting_in(self, group_id: str) -> Waiting:
+        waiting = self._waiting.get(group_id)
+        if waiting is None:
+            found = self._state.get(group_id)
+            waiting = NOTHING_WAITS if found is None else found.waiting
+        return waiting
+
+    def _open_transactions(self) -> dict[int, frozenset[str]]:
+        if self._open is None:
+            self._open = dict(self._state.open)
+        return self._open
+
+    def commit(self, record: OffsetRecord) -> None:
+        """An offset comes into force, or goes."""
+        group_id, topic_partition, value = record
+        offsets, waiting = self._offsets_of(group_id), self._waiting_in(group_id)
+        if value is None:
+            offsets.pop(topic_partition, None)
+            left = without(waiting, topic_partition) if waiting else waiting
+        else:
+            offsets[topic_partition] = value
+            left = superseded(waiting, topic_partition, None) if waiting else waiting
+        if left is not waiting:
+            self._waiting[group_id] = left
+
+    def hold(self, record: PendingOffset, written: tuple[int, int]) -> None:
+        """An offset waits for the end of its transaction."""
+        producer_id, _, (group_id, topic_partition, value) = record
+        if value is None:
+            return
+        waiting = self._waiting_in(group_id)
+        commits = {**waiting.get(producer_id, {}), topic_partition: WaitingCommit(value, written)}
+        self._waiting[group_id] = {**waiting, producer_id: commits}
+        groups = self._open_transactions()
+        groups[producer_id] = groups.get(producer_id, frozenset()) | {group_id}
+
+    def end(self, record: TransactionEnd) -> None:
+        """What waits for a transaction counts, or is dropped."""
+        if record.producer_id not in (self._state.open if self._open is None else self._open):
+            return
+        for group_id in sorted(self._open_transactions().pop(record.producer_id)):
+            waiting = dict(self._waiting_in(group_id))
+            left: Waiting = waiting
+            ended = waiting.pop(record.producer_id, {})
+            if record.marker.is_commit:
+                offsets = self._offsets_of(group_id)
+                for topic_partition, (value, written, is_superseded) in ended.items():
+                    if not is_superseded:
+                        offsets[topic_partition] = value
+                        left = superseded(left, topic_partition, written)
+            self._waiting[group_id] = left
+
+    def result(self) -> GroupsImage:
+        """The image with all of it."""
+        changed: dict[str, GroupImage | None] = {}
+        touched = (*self._offsets, *self._waiting, *self.values, *self.consumers)
+        for group_id in dict.fromkeys(touched):
+            before = self._state.get(group_id) or _NO_GROUP
+            records = self.consumers.get(group_id, ())
             after = GroupImage(
-                offsets.get(group_id, before.offsets),
-                values.get(group_id, before.value),
-                replayed(before.consumer, consumers[group_id])
-                if group_id in consumers
-                else before.consumer,
+                self._offsets.get(group_id, before.offsets),
+                self.values.get(group_id, before.value),
+                replayed(before.consumer, records) if records else before.consumer,
+                self._waiting.get(group_id, before.waiting),
             )
-            is_left = after.offsets or after.value is not None or after.consumer is not None
-            changes[group_id] = after if is_left else None
-        return GroupsImage(state.groups.changed(changes)) if changes else state
+            changed[group_id] = None if after == _NO_GROUP else after
+        if not changed and self._open is None:
+            return self._state
+        open_transactions = self._state.open if self._open is None else self._open
+        return GroupsImage(self._state.groups.changed(changed), open_transactions)

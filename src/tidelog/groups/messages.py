@@ -1,6 +1,7 @@
 """What is asked of a group coordinator, and what it answers: plain values without versions.
 
-Every request names its group first. Every request has one answer: its own result, or a `Refused`
+Every request names its group first, but for the end of a transaction, which is for all groups of a
+partition. Every request has one answer: its own result, or a `Refused`
 when the coordinator could not look at it at all.
 """
 
@@ -13,6 +14,7 @@ from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.group_state import GroupState, GroupType
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import TopicPartition
+from tidelog.records.control import EndTxnMarker
 
 ReplyTo = Hashable
 """The broker's own handle of a request."""
@@ -217,11 +219,38 @@ class CommitOffsetsResult(NamedTuple):
     partitions: tuple[tuple[TopicPartition, ErrorCode], ...]
 
 
+class CommitInTransaction(NamedTuple):
+    """API 28: a commit that counts when the producer's transaction commits."""
+
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    commit: CommitOffsets
+
+
+class EndTransaction(NamedTuple):
+    """API 27: a transaction has ended, and what waits for it counts or is dropped."""
+
+    producer_id: int
+    producer_epoch: int
+    marker: EndTxnMarker
+    bumps_epoch: bool
+    """Whether the epoch is that of the producer's next transaction."""
+
+
+class EndTransactionResult(NamedTuple):
+    """The marker is committed."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
 class FetchOffsets(NamedTuple):
     """API 9: up to where has a group read? `None`: all partitions."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None
+    require_stable: bool = False
+    """Whether to say nothing about offsets that an open transaction may move."""
     member_id: str | None = None
     """Of a member of a consumer group, which is then checked."""
     member_epoch: int = NO_GENERATION
@@ -231,6 +260,8 @@ class FetchOffsetsResult(NamedTuple):
     """In the order of the request; `None` where nothing is committed."""
 
     offsets: tuple[tuple[TopicPartition, CommittedOffset | None], ...]
+    unstable: frozenset[TopicPartition] = frozenset()
+    """Those that an open transaction may move, if that was asked; they have no offset here."""
 
 
 class DeleteOffsets(NamedTuple):
@@ -305,6 +336,8 @@ Request = (
     | LeaveGroup
     | ConsumerGroupHeartbeat
     | CommitOffsets
+    | CommitInTransaction
+    | EndTransaction
     | FetchOffsets
     | DeleteOffsets
     | DescribeGroup
@@ -318,6 +351,7 @@ Result = (
     | LeaveGroupResult
     | ConsumerGroupHeartbeatResult
     | CommitOffsetsResult
+    | EndTransactionResult
     | FetchOffsetsResult
     | DeleteOffsetsResult
     | DescribeGroupResult

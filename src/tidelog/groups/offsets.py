@@ -30,10 +30,13 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import (
     NO_GENERATION,
     NO_MEMBER,
+    CommitInTransaction,
     CommitOffsets,
     CommitOffsetsResult,
     DeleteOffsets,
     DeleteOffsetsResult,
+    EndTransaction,
+    EndTransactionResult,
     FetchOffsets,
     FetchOffsetsResult,
     Refused,
@@ -41,6 +44,9 @@ from tidelog.groups.messages import (
 )
 from tidelog.groups.records import GroupsRecord, OffsetRecord
 from tidelog.groups.subscriptions import subscribed_topics
+from tidelog.groups.transactions import PendingOffset, fault_of, waits_for
+from tidelog.model import TopicPartition
+from tidelog.rsm.log_records import TransactionEnd
 
 _RENEWING = (GroupState.PREPARING, GroupState.STABLE)
 
@@ -70,16 +76,40 @@ class Offsets:
             member = group.members[request.member_id]
             if group.state in _RENEWING and member.join_reply is None:
                 self._env.begin_session(group, member, now)
+        records, results = self._written(request, now)
+        self._env.write(records, results, reply_to)
+
+    def commit_in_transaction(
+        self, request: CommitInTransaction, reply_to: ReplyTo, now: Instant
+    ) -> None:
+        """Writes them as part of the transaction; they count when it commits."""
+        _, producer_id, producer_epoch, commit = request
+        code = fault_of(self._env.find(request.group_id), commit)
+        if code is not ErrorCode.NONE:
+            self._env.answer(reply_to, Refused(code))
+            return
+        offsets, results = self._written(commit, now)
+        records = [PendingOffset(producer_id, producer_epoch, each) for each in offsets]
+        self._env.write(records, results, reply_to)
+
+    def end_transaction(self, request: EndTransaction, reply_to: ReplyTo) -> None:
+        """Writes the marker: what waits for it counts, or is dropped."""
+        self._env.write([TransactionEnd(*request)], EndTransactionResult(), reply_to)
+
+    def _written(
+        self, commit: CommitOffsets, now: Instant
+    ) -> tuple[list[OffsetRecord], CommitOffsetsResult]:
+        """The records of a commit, and the answer when they are committed."""
         wall_ms, limit = self._env.wall_ms(now), self._env.config.offset_metadata_max_bytes
         records, results = [], []
-        for topic_partition, value in request.offsets:
+        for topic_partition, value in commit.offsets:
             if len(value.metadata) > limit:
                 results.append((topic_partition, ErrorCode.OFFSET_METADATA_TOO_LARGE))
                 continue
             committed = value._replace(commit_timestamp_ms=wall_ms)
-            records.append(OffsetRecord(request.group_id, topic_partition, committed))
+            records.append(OffsetRecord(commit.group_id, topic_partition, committed))
             results.append((topic_partition, ErrorCode.NONE))
-        self._env.write(records, CommitOffsetsResult(tuple(results)), reply_to)
+        return records, CommitOffsetsResult(tuple(results))
 
     # Questions ----------------------------------------------------------------------------
 
@@ -93,8 +123,11 @@ class Offsets:
                 return
         offsets = {} if image is None else image.offsets
         wanted = tuple(offsets) if request.partitions is None else request.partitions
-        found = tuple((each, offsets.get(each)) for each in wanted)
-        self._env.answer(reply_to, FetchOffsetsResult(found))
+        unstable: frozenset[TopicPartition] = frozenset()
+        if request.require_stable and image is not None and image.waiting:
+            unstable = frozenset(each for each in wanted if waits_for(image.waiting, each))
+        found = tuple((each, None if each in unstable else offsets.get(each)) for each in wanted)
+        self._env.answer(reply_to, FetchOffsetsResult(found, unstable))
 
     # Deletions ----------------------------------------------------------------------------
 
@@ -117,7 +150,7 @@ class Offsets:
             code = ErrorCode.NONE
             if topic_partition.topic in subscribed:
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            elif image is not None and topic_partition in image.offsets:
+            elif image is not None and image.knows(topic_partition):
                 records.append(OffsetRecord(request.group_id, topic_partition, None))
             results.append((topic_partition, code))
         self._env.write(records, DeleteOffsetsResult(ErrorCode.NONE, tuple(results)), reply_to)

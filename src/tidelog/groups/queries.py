@@ -84,7 +84,7 @@ class Queries:
             self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
         else:
             records: list[GroupsRecord] = [
-                OffsetRecord(group_id, each, None) for each in image.offsets
+                OffsetRecord(group_id, each, None) for each in image.all_offsets
             ]
             if image.value is not None:
                 records.append(GroupRecord(group_id, None))

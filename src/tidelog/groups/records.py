@@ -31,10 +31,8 @@ from tidelog.groups.consumer_records import (
     encode_value,
 )
 from tidelog.model import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.rsm.log_records import RawRecord
 from tidelog.wire.notation import CLASSIC, FLEXIBLE, MALFORMED, Notation, read_tags, write_tags
-
-RawRecord = tuple[bytes, bytes | None]
-"""Key and value as the log has them."""
 
 _KIND: Final = Struct(">h")
 _INT32: Final = Struct(">i")

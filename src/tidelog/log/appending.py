@@ -39,11 +39,14 @@ def append_as_leader(
     wall_ms: int,
     *,
     origin: AppendOrigin = AppendOrigin.CLIENT,
+    bumps_epoch: bool = False,
 ) -> AppendResult:
     """Appends exactly one batch: validated if a client sent it, stamped always. A duplicate of an
     idempotent producer is not appended; the result has the offsets of the first append. Raises
     `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves the log
-    untouched, or `StorageError`. `records` is not kept."""
+    untouched, or `StorageError`. `records` is not kept.
+
+    `bumps_epoch`: a marker brings the epoch of the producer's next transaction (KIP-890)."""
     config = state.config
     if origin is AppendOrigin.CLIENT:
         header = check_client_batch(records, config, wall_ms)
@@ -59,7 +62,7 @@ def append_as_leader(
         if header.attributes & batches.CONTROL_FLAG:
             marker = read_end_txn_marker(records)
             if marker is not None:
-                state.producers.check_marker(header, marker)
+                state.producers.check_marker(header, marker, bumps_epoch=bumps_epoch)
         else:
             earlier = state.producers.admit(header, origin)
             if earlier is not None:

@@ -11,9 +11,9 @@ marker is replicated, not when it is written.
 The state is a pure function of the log. A snapshot file at some offset (`producer_snapshots.py`)
 saves replaying from the beginning.
 
-Left out: transaction verification (KIP-890), which belongs to the transaction coordinator.
+Which transactions may be opened at all is the business of `producer_verification.py`.
 
-Source: KIP-98, KIP-360, KIP-447; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
+Source: KIP-98, KIP-360, KIP-447, KIP-890; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
 """
 
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
 from tidelog.log.producer_entry import ProducerBatch, ProducerEntry, check_epoch, check_sequence
 from tidelog.log.producer_snapshots import decode_snapshot, encode_snapshot
+from tidelog.log.producer_verification import Guards
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin
 from tidelog.model import NO_OFFSET
@@ -32,7 +33,7 @@ from tidelog.records.control import EndTxnMarker
 class ProducerStates:
     """All producers of one log."""
 
-    __slots__ = ("_completed", "_open", "by_id", "map_end_offset")
+    __slots__ = ("_completed", "_open", "by_id", "guards", "map_end_offset")
 
     def __init__(self) -> None:
         # By producer id, in order of first appearance.
@@ -42,6 +43,8 @@ class ProducerStates:
         # Of ended transactions whose marker is not yet below the high watermark: first offset, and
         # that of the marker.
         self._completed: dict[int, int] = {}
+        # Transactions that the coordinator is being asked about; not part of snapshots.
+        self.guards = Guards()
         # Exclusive: every batch below it is reflected here.
         self.map_end_offset = 0
 
@@ -54,11 +57,19 @@ class ProducerStates:
 
     # Before an append ------------------------------------------------------------------------
 
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether a transaction of the producer's epoch is open here."""
+        entry = self.by_id.get(producer_id)
+        is_open = entry is not None and entry.txn_first_offset != NO_OFFSET
+        return is_open and entry is not None and entry.producer_epoch == producer_epoch
+
     def admit(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
         """Lets a data batch pass, or returns the earlier append of the very same client batch.
         Raises `ProtocolError` when it may not follow what is known."""
         entry = self.by_id.get(header.producer_id)
         if entry is None:
+            if self.guards.by_id and origin is AppendOrigin.CLIENT:
+                self.guards.check_sequence(header, is_known=False)
             return None
         if origin is AppendOrigin.CLIENT:
             if not self._follows(entry, header):
@@ -67,6 +78,8 @@ class ProducerStates:
                     return duplicate
                 check_epoch(entry, header)
                 check_sequence(entry, header)
+            if self.guards.by_id:
+                self.guards.check_sequence(header, is_known=True)
         else:
             check_epoch(entry, header)
         if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
@@ -85,12 +98,22 @@ class ProducerStates:
             and header.base_sequence == batches[-1].last_sequence + 1
         )
 
-    def check_marker(self, header: BatchHeader, marker: EndTxnMarker) -> None:
-        """Raises `ProtocolError` when a marker comes from a deposed producer or coordinator."""
+    def check_marker(
+        self, header: BatchHeader, marker: EndTxnMarker, *, bumps_epoch: bool = False
+    ) -> None:
+        """Raises `ProtocolError` when a marker comes from a deposed producer or coordinator. One
+        that brings the epoch of the next transaction must be above what is known, unless it is a
+        repetition: a late marker of the transaction before would have the present epoch
+        (OneEndPerTransaction)."""
         entry = self.by_id.get(header.producer_id)
         if entry is None:
             return
         check_epoch(entry, header)
+        is_open = entry.txn_first_offset != NO_OFFSET
+        if bumps_epoch and is_open and header.producer_epoch == entry.producer_epoch:
+            epoch = header.producer_epoch
+            detail = f"a marker of epoch `{epoch}` for a transaction of the same epoch"
+            raise ProtocolError(ErrorCode.INVALID_PRODUCER_EPOCH, detail)
         if marker.coordinator_epoch < entry.coordinator_epoch:
             epoch, known = marker.coordinator_epoch, entry.coordinator_epoch
             detail = f"coordinator epoch `{epoch}` is below the known `{known}`"
@@ -109,6 +132,8 @@ class ProducerStates:
         self.map_end_offset = last_offset + 1
         if header.producer_id < 0:
             return None
+        if self.guards.by_id and header.is_transactional:
+            self.guards.on_batch(header)
         if header.is_control:
             return marker and self._replay_marker(header, last_offset, timestamp, marker)
         entry = self.by_id.get(header.producer_id) or self._new_entry(header.producer_id)
@@ -162,6 +187,7 @@ class ProducerStates:
             entry.offset_at_check = last_offset
         for producer_id in expired:
             del self.by_id[producer_id]
+        self.guards.expire(wall_ms, expiration_ms)
         return len(expired)
 
     def maybe_rewind_to(self, log_end_offset: int) -> bool:
@@ -171,6 +197,7 @@ class ProducerStates:
         newest of the five that its client may have in flight."""
         if self._open or self._completed:
             return False
+        self.guards.by_id.clear()
         kept: list[tuple[ProducerEntry, int]] = []
         for entry in self.by_id.values():
             count = sum(1 for batch in entry.batches if batch.last_offset < log_end_offset)
@@ -189,6 +216,7 @@ class ProducerStates:
         self.by_id.clear()
         self._open.clear()
         self._completed.clear()
+        self.guards.by_id.clear()
         self.map_end_offset = map_end_offset
 
     def _new_entry(self, producer_id: int) -> ProducerEntry:
@@ -238,5 +266,6 @@ class ProducerStates:
         for entry in self.by_id.values():
             count = len(entry.batches)
             assert count <= MAX_CACHED_PRODUCER_BATCHES, f"{count} batches cached"
-            if entry.txn_first_offset != NO_OFFSET:
-                assert entry.txn_first_offset in self._open, f"{entry} has no open transaction"
+        known = [entry.txn_first_offset for entry in self.by_id.values()]
+        begun = sorted(first for first in known if first != NO_OFFSET)
+        assert begun == firsts, f"OpenIsNeverForgotten: {begun} of {firsts}"

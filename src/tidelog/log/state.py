@@ -140,8 +140,10 @@ class LogState:
         """Asserts every invariant of the log."""
         name = self.topic_partition
         start, end = self.log_start_offset, self.log_end_offset
-        assert start <= self.last_stable_offset, f"{name}: {start} > {self.last_stable_offset}"
-        assert self.last_stable_offset <= self.high_watermark, f"{name}: stable above watermark"
+        stable = self.last_stable_offset
+        assert start <= stable <= self.high_watermark, (
+            f"StableBelowHighWatermark: {name} {start} <= {stable} <= {self.high_watermark}"
+        )
         assert self.high_watermark <= end, f"{name}: {self.high_watermark} > {end}"
         assert 0 <= self.recovery_point <= end, f"{name}: recovery point {self.recovery_point}"
         self.segments.check(name)

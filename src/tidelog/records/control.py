@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
-from tidelog.records.batch import decode_body, read_header
+from tidelog.records.batch import build_batch, decode_body, read_header
 from tidelog.records.record import Record
 
 _KEY: Final = struct.Struct(">hh")
@@ -81,6 +81,21 @@ def read_end_txn_marker(buf: Buffer, pos: int = 0) -> EndTxnMarker | None:
         raise CorruptBatch(f"transaction marker at offset `{records[0].offset}` is cut")
     coordinator_epoch = _END_TXN_VALUE.unpack_from(records[0].value)[1]
     return EndTxnMarker(records[0].control_type == ControlType.COMMIT, coordinator_epoch)
+
+
+def build_end_txn_marker(
+    marker: EndTxnMarker, producer_id: int, producer_epoch: int, timestamp: int
+) -> bytes:
+    """The batch that ends a transaction in one partition."""
+    control_type = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
+    value = _END_TXN_VALUE.pack(0, marker.coordinator_epoch)
+    return build_batch(
+        [control_record(control_type, value, timestamp)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_control=True,
+        is_transactional=True,
+    )
 
 
 def leader_change_value(leader_id: int, voters: Sequence[int], granting: Sequence[int]) -> bytes:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
 from tidelog.model import EpochEndOffset, TopicId, TopicPartition, Uuid
+from tidelog.records.control import EndTxnMarker
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceResponse
 
@@ -154,6 +155,48 @@ class AlterPartitionResult(NamedTuple):
     partition_epoch: int = -1
 
 
+class TransactionalProducer(NamedTuple):
+    """Whose transaction it is."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    bumps_epoch: bool
+    """Whether it is of transaction version 2: leaders add the partitions for it (KIP-890)."""
+
+
+class MarkerToWrite(NamedTuple):
+    """The end of a transaction in one partition (WriteTxnMarkers, API 27)."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    marker: EndTxnMarker
+    bumps_epoch: bool
+    """Whether the epoch is that of the producer's next transaction."""
+
+
+class ActiveProducer(NamedTuple):
+    """A producer as a log knows it (DescribeProducers, API 61)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+class ProducersOf(NamedTuple):
+    """The producers of one partition."""
+
+    topic: str
+    partition_index: int
+    error_code: ErrorCode
+    active_producers: tuple[ActiveProducer, ...] = ()
+
+
 # Outputs -----------------------------------------------------------------------------------
 
 
@@ -171,6 +214,15 @@ class SendFetch(NamedTuple):
     leader_id: int
     token: Token
     request: FetchRequest
+
+
+class VerifyTransaction(NamedTuple):
+    """Ask the transaction coordinator whether a partition is in a producer's transaction, or to add
+    it; answered through `on_transaction_verified`."""
+
+    token: Token
+    topic_partition: TopicPartition
+    producer: TransactionalProducer
 
 
 class SendListOffsets(NamedTuple):
@@ -216,5 +268,11 @@ class LogDirFailed(NamedTuple):
 
 
 Output = (
-    Reply | SendFetch | SendListOffsets | SendAlterPartition | SendAssignReplicas | LogDirFailed
+    Reply
+    | SendFetch
+    | VerifyTransaction
+    | SendListOffsets
+    | SendAlterPartition
+    | SendAssignReplicas
+    | LogDirFailed
 )

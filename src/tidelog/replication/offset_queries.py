@@ -1,4 +1,4 @@
-"""Questions about offsets that are answered at once: ListOffsets and OffsetForLeaderEpoch.
+"""Questions that are answered at once: ListOffsets, OffsetForLeaderEpoch, DescribeProducers.
 
 A client must never see offsets go backwards. Right after an election the leader's high watermark
 may be behind what the former leader had already shown, until every member of the ISR has fetched
@@ -25,10 +25,12 @@ from tidelog.replication import messages
 from tidelog.replication.fetch_reading import fetchable_end
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.messages import (
+    ActiveProducer,
     EpochEndQuery,
     EpochEndResult,
     ListOffsetsQuery,
     ListOffsetsResult,
+    ProducersOf,
 )
 from tidelog.replication.partition import Partition
 from tidelog.replication.roles import Roles
@@ -78,6 +80,27 @@ def epoch_end(env: Env, query: EpochEndQuery) -> EpochEndResult:
         return EpochEndResult(topic, number, code, UNDEFINED_EPOCH_END)
     end = found.log.end_offset_for_epoch(leader_epoch)
     return EpochEndResult(topic, number, ErrorCode.NONE, end)
+
+
+def producers_of(env: Env, topic: str, number: int) -> ProducersOf:
+    """The producers of a partition that is led here, with their open transactions."""
+    found = env.hosted.find(topic, number, ZERO_TOPIC_ID, NO_EPOCH)
+    if not isinstance(found, Partition):
+        return ProducersOf(topic, number, found)
+    if found.leadership is None:
+        return ProducersOf(topic, number, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    active = tuple(
+        ActiveProducer(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+        for entry in found.log.producers.by_id.values()
+    )
+    return ProducersOf(topic, number, ErrorCode.NONE, active)
 
 
 def _is_unsettled(log: Log, leadership: LeaderState) -> bool:

@@ -11,6 +11,9 @@ ISR must reach it, else NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records are there 
 not as safely as promised. A replica that stops leading answers NOT_LEADER_OR_FOLLOWER to all that
 wait, and a deadline answers REQUEST_TIMED_OUT; in both cases the records may yet be committed.
 
+A batch that would open a transaction waits for the transaction coordinator before it is appended
+(`verification`); the other partitions of its request do not.
+
 Per request a handful of objects, per record none: batches are handed to the log as they came.
 
 Left out: whether the client may write here at all, the shape of topic names, internal topics; the
@@ -19,19 +22,22 @@ broker asks that before.
 Source: KIP-679, KIP-966; Kafka's ReplicaManager for the error codes.
 """
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.kraft.messages import NotLeader
 from tidelog.limits import FIRST_RECORDS_WORK
 from tidelog.log.values import AppendOrigin, InvalidRecords
-from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, TopicPartition
-from tidelog.replication.messages import Reply, ReplyTo
+from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
+from tidelog.records.batch import HEADER_BYTES, read_header
+from tidelog.records.control import build_end_txn_marker
+from tidelog.replication.messages import MarkerToWrite, Reply, ReplyTo, TransactionalProducer
 from tidelog.replication.partition import Partition
-from tidelog.replication.purgatory import DelayedProduce
+from tidelog.replication.purgatory import UNAPPENDED, DelayedProduce
 from tidelog.replication.shared import Env
+from tidelog.replication.verification import Verdict, Verification
 from tidelog.wire.fetch import LeaderHint
 from tidelog.wire.produce import (
     ProducedPartition,
@@ -43,19 +49,39 @@ from tidelog.wire.produce import (
 ACKS_ALL: Final = -1
 _ACKS: Final = frozenset((ACKS_ALL, 0, 1))
 
+_Waiting = tuple[Partition, int, int]
+"""A partition, the high watermark that an ack needs, and its index in the request."""
+
+
+class _Opening(NamedTuple):
+    """A batch that would open a transaction, and its place in the request."""
+
+    partition: Partition
+    part: ProducePartition
+    producer: TransactionalProducer
+    acks: int
+    position: int
+
 
 class ProducePath:
     """Appends of clients, and the acks that wait."""
 
-    __slots__ = ("_env", "_fresh")
+    __slots__ = ("_env", "_fresh", "_verification")
 
-    def __init__(self, env: Env) -> None:
+    def __init__(self, env: Env, verification: Verification) -> None:
         self._env = env
+        self._verification = verification
         # Requests of this tick that wait.
         self._fresh: list[DelayedProduce] = []
 
     def produce(
-        self, request: ProduceRequest, reply_to: ReplyTo, now: Instant, wall_ms: int
+        self,
+        request: ProduceRequest,
+        reply_to: ReplyTo,
+        now: Instant,
+        wall_ms: int,
+        *,
+        bumps_epoch: bool,
     ) -> None:
         """Appends what can be appended; answers at once or leaves the request waiting."""
         env, acks = self._env, request.acks
@@ -66,28 +92,118 @@ class ProducePath:
             env.outbox.emit(Reply(reply_to, ProduceResponse(refused)))
             return
         results: list[ProducedPartition] = []
-        waiting: list[tuple[Partition, int, int]] = []
+        waiting: list[_Waiting] = []
+        opening: list[_Opening] = []
         for part in request.partitions:
             found = env.hosted.find(part.topic, part.partition, part.topic_id, NO_EPOCH)
             if not isinstance(found, Partition):
                 results.append(_failure(part, found))
                 continue
+            if request.transactional_id is not None:
+                producer = _producer_of(part, request.transactional_id, bumps_epoch)
+                if producer is not None and self._verification.needs(found, producer):
+                    opening.append(_Opening(found, part, producer, acks, len(results)))
+                    results.append(_failure(part, ErrorCode.NONE))
+                    continue
             result, required = self._append(found, part, acks, wall_ms)
             if env.measures.enabled and result.error_code is ErrorCode.NONE:
                 env.measures.on_append(found, now)
             if acks == ACKS_ALL and result.error_code is ErrorCode.NONE:
                 waiting.append((found, required, len(results)))
             results.append(result)
-        if not waiting:
-            env.outbox.emit(Reply(reply_to, ProduceResponse(results)))
-            return
-        delayed = DelayedProduce(reply_to, results, now=now, timeout_ms=request.timeout_ms)
+        delayed = self._answer_or_wait(reply_to, results, waiting, now, request.timeout_ms, opening)
+        if delayed is not None:
+            for each in opening:
+                self._hold(delayed, each, wall_ms)
+
+    def write_markers(
+        self,
+        markers: Sequence[MarkerToWrite],
+        reply_to: ReplyTo,
+        now: Instant,
+        wall_ms: int,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        """Ends transactions; answers when all markers are replicated."""
+        results: list[ProducedPartition] = []
+        waiting: list[_Waiting] = []
+        for topic, number, producer_id, producer_epoch, marker, bumps_epoch in markers:
+            batch = build_end_txn_marker(marker, producer_id, producer_epoch, wall_ms)
+            part = ProducePartition(topic, ZERO_TOPIC_ID, number, memoryview(batch))
+            found = self._env.hosted.find(topic, number, ZERO_TOPIC_ID, NO_EPOCH)
+            if not isinstance(found, Partition):
+                results.append(_failure(part, found))
+                continue
+            origin = AppendOrigin.COORDINATOR
+            result, required = self._append(found, part, ACKS_ALL, wall_ms, origin, bumps_epoch)
+            if result.error_code is ErrorCode.NONE:
+                waiting.append((found, required, len(results)))
+            results.append(result)
+        self._answer_or_wait(reply_to, results, waiting, now, timeout_ms)
+
+    def _answer_or_wait(
+        self,
+        reply_to: ReplyTo,
+        results: list[ProducedPartition],
+        waiting: list[_Waiting],
+        now: Instant,
+        timeout_ms: int,
+        opening: Sequence[_Opening] = (),
+    ) -> DelayedProduce | None:
+        """Answers, or returns what waits."""
+        if not (waiting or opening):
+            self._env.outbox.emit(Reply(reply_to, ProduceResponse(results)))
+            return None
+        delayed = DelayedProduce(reply_to, results, now=now, timeout_ms=timeout_ms)
         for partition, required, index in waiting:
             partition.acks.add(required, delayed, index)
+        for each in opening:
+            delayed.pending[each.position] = UNAPPENDED
         self._fresh.append(delayed)
+        return delayed
+
+    # Opening transactions -------------------------------------------------------------------
+
+    def _hold(self, delayed: DelayedProduce, opening: _Opening, wall_ms: int) -> None:
+        """Appends the batch once the coordinator knows of it."""
+        partition, part, producer, _, index = opening
+        assert part.records is not None, f"{partition} has nothing to open a transaction with"
+        # The request's frame does not outlive its turn.
+        records = bytes(part.records)
+        kept = opening._replace(part=part._replace(records=memoryview(records)))
+
+        def release(verdict: Verdict) -> None:
+            if index in delayed.pending:
+                self._open(delayed, kept, verdict)
+
+        sequence = read_header(records).base_sequence
+        self._verification.hold(partition, producer, sequence, wall_ms, release)
+
+    def _open(self, delayed: DelayedProduce, opening: _Opening, verdict: Verdict) -> None:
+        partition, part, _, acks, index = opening
+        result, required = _failure(part, verdict.code), NO_OFFSET
+        if verdict.code is ErrorCode.NONE:
+            result, required = self._append(partition, part, acks, verdict.wall_ms)
+        code = result.error_code
+        delayed.results[index] = result
+        if self._env.measures.enabled and code is ErrorCode.NONE:
+            self._env.measures.on_append(partition, verdict.now)
+        if acks == ACKS_ALL and code is ErrorCode.NONE:
+            partition.acks.add(required, delayed, index)
+        elif delayed.resolve(index, code, result.current_leader):
+            self._env.answer(delayed)
+
+    # Appending ------------------------------------------------------------------------------
 
     def _append(
-        self, partition: Partition, part: ProducePartition, acks: int, wall_ms: int
+        self,
+        partition: Partition,
+        part: ProducePartition,
+        acks: int,
+        wall_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        bumps_epoch: bool = False,
     ) -> tuple[ProducedPartition, int]:
         """Appends to one partition; returns its result and the high watermark an ack needs."""
         leadership = partition.leadership
@@ -103,7 +219,13 @@ class ProducePath:
             return _failure(part, ErrorCode.NOT_ENOUGH_REPLICAS, message), NO_OFFSET
         log = partition.log
         try:
-            appended = log.append_as_leader(part.records, leadership.leader_epoch, wall_ms)
+            appended = log.append_as_leader(
+                part.records,
+                leadership.leader_epoch,
+                wall_ms,
+                origin=origin,
+                bumps_epoch=bumps_epoch,
+            )
         except InvalidRecords as error:
             failure = _failure(part, error.code, error.message)
             return failure._replace(
@@ -129,12 +251,19 @@ class ProducePath:
         return result, appended.last_offset + 1
 
     def append_as_coordinator(
-        self, key: TopicPartition, leader_epoch: int, batch: bytes, wall_ms: int
+        self,
+        key: TopicPartition,
+        leader_epoch: int,
+        batch: bytes,
+        wall_ms: int,
+        *,
+        bumps_epoch: bool,
     ) -> int:
         """Appends a batch of the coordinator that this leadership has; returns its last offset. Its
         commit is the high watermark's business, also below the min ISR.
 
-        Raises `NotLeader`, and `ProtocolError` for a batch that is too large."""
+        Raises `NotLeader`, and `ProtocolError` for a batch that is too large, of a deposed producer
+        or of a deposed transaction coordinator."""
         partition = self._env.hosted.partitions.get(key)
         leadership = None if partition is None else partition.leadership
         if partition is None or leadership is None or leadership.leader_epoch != leader_epoch:
@@ -145,7 +274,11 @@ class ProducePath:
             raise ProtocolError(ErrorCode.RECORD_LIST_TOO_LARGE, detail)
         try:
             appended = log.append_as_leader(
-                batch, leader_epoch, wall_ms, origin=AppendOrigin.COORDINATOR
+                batch,
+                leader_epoch,
+                wall_ms,
+                origin=AppendOrigin.COORDINATOR,
+                bumps_epoch=bumps_epoch,
             )
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
@@ -184,6 +317,21 @@ class ProducePath:
             if not delayed.done:
                 self._env.deadlines.add(delayed)
         self._fresh.clear()
+
+
+def _producer_of(
+    part: ProducePartition, transactional_id: str, bumps_epoch: bool
+) -> TransactionalProducer | None:
+    """Whose transaction a batch belongs to; `None` for one that is in none."""
+    records = part.records
+    if records is None or len(records) < HEADER_BYTES:
+        return None
+    header = read_header(records)
+    if not header.is_transactional or header.is_control or header.producer_id < 0:
+        return None
+    return TransactionalProducer(
+        transactional_id, header.producer_id, header.producer_epoch, bumps_epoch
+    )
 
 
 def _failure(

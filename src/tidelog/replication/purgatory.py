@@ -24,7 +24,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -70,8 +70,20 @@ class _DelayedWrite(Generic[Result, Register]):
         return register
 
 
-class DelayedProduce(_DelayedWrite[ProducedPartition, "AckQueue"]):
-    """An acks=all Produce of which some partitions are appended but not committed."""
+class Unappended:
+    """Where a batch waits that is not appended yet (`verification`)."""
+
+    __slots__ = ()
+
+    def abandon_one(self) -> None:
+        """One of the waiting requests has timed out; its batch will not be appended."""
+
+
+UNAPPENDED: Final = Unappended()
+
+
+class DelayedProduce(_DelayedWrite[ProducedPartition, "AckQueue | Unappended"]):
+    """A Produce of which some partitions are not committed, or not even appended."""
 
     __slots__ = ()
 

@@ -11,6 +11,7 @@ them here. `Replicas` composes the parts that do the work and owns none of their
 stalls |
 | `fetchers`, `fetcher`, `fetch_state`, `fetch_answers`, `leader_bounds`, `follower` | fetching, \
 divergence, truncation |
+| `verification` | transactions that the coordinator is asked about before they begin |
 | `produce_path`, `fetch_path`, `fetch_reading`, `interest`, `delete_path`, `purgatory` | requests \
 and their waiting |
 | `offset_queries` | questions about offsets |
@@ -65,7 +66,7 @@ from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.measures import Measures
 from tidelog.replication.messages import LogStartsSaved, Token, TruncationsAnnounced
 from tidelog.replication.metadata_changes import MetadataChanges
-from tidelog.replication.offset_queries import epoch_end, list_offset
+from tidelog.replication.offset_queries import epoch_end, list_offset, producers_of
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.quarantine import Quarantine
@@ -75,6 +76,7 @@ from tidelog.replication.shared import Env, Recurring
 from tidelog.replication.sweep import Sweep
 from tidelog.replication.throttle import Throttles
 from tidelog.replication.turn_work import TurnWork
+from tidelog.replication.verification import Release, Verdict, Verification
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
@@ -99,7 +101,8 @@ class Replicas:
         env.hosted.damaged = self._quarantine.cases
         self._isr_changes = IsrChanges(env, self._isr_updates)
         self._isr_checks = IsrChecks(env, self._isr_changes)
-        self._produce = ProducePath(env)
+        self._verification = Verification(env)
+        self._produce = ProducePath(env, self._verification)
         self._fetch = FetchPath(env, self._isr_changes)
         self._delete = DeletePath(env)
         self._fetchers = Fetchers(env)
@@ -220,23 +223,75 @@ class Replicas:
     # Requests ---------------------------------------------------------------------------------
 
     def produce(
-        self, request: ProduceRequest, reply_to: messages.ReplyTo, now: Instant, wall_ms: int
+        self,
+        request: ProduceRequest,
+        reply_to: messages.ReplyTo,
+        now: Instant,
+        wall_ms: int,
+        *,
+        bumps_epoch: bool = False,
     ) -> None:
-        """Appends; the `Reply` follows, at once or when the high watermark has passed."""
+        """Appends; the `Reply` follows, at once or when the high watermark has passed.
+
+        `bumps_epoch`: the producer is of transaction version 2 (KIP-890)."""
         self._stir()
         self.work.on_input()
-        self._produce.produce(request, reply_to, now, wall_ms)
+        self._produce.produce(request, reply_to, now, wall_ms, bumps_epoch=bumps_epoch)
+
+    def write_markers(
+        self,
+        markers: Sequence[messages.MarkerToWrite],
+        reply_to: messages.ReplyTo,
+        now: Instant,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        """Ends transactions; the `Reply`, a ProduceResponse in the order of the markers, follows
+        when they are replicated."""
+        self._stir()
+        wall_ms = now + self.wall_offset_ms
+        self._produce.write_markers(markers, reply_to, now, wall_ms, timeout_ms=timeout_ms)
+
+    def verify_transaction(
+        self,
+        topic_partition: TopicPartition,
+        producer: messages.TransactionalProducer,
+        release: Release,
+        now: Instant,
+    ) -> None:
+        """Before a coordinator writes into a producer's transaction in its partition: `release` is
+        called, now or later, with what the transaction coordinator says."""
+        self._stir()
+        partition = self._env.hosted.partitions.get(topic_partition)
+        wall_ms = now + self.wall_offset_ms
+        if partition is None or not self._verification.needs(partition, producer):
+            release(Verdict(ErrorCode.NONE, now, wall_ms))
+        else:
+            self._verification.hold(partition, producer, 0, wall_ms, release)
+
+    def describe_producers(self, topic: str, number: int) -> messages.ProducersOf:
+        """What the leader of a partition knows of its producers."""
+        return producers_of(self._env, topic, number)
 
     def append_as_coordinator(
-        self, topic_partition: TopicPartition, leader_epoch: int, batch: bytes, wall_ms: int
+        self,
+        topic_partition: TopicPartition,
+        leader_epoch: int,
+        batch: bytes,
+        wall_ms: int,
+        *,
+        bumps_epoch: bool = False,
     ) -> int:
         """Appends a batch of a coordinator on the leader of its partition; returns the last offset,
-        which is committed when the high watermark has passed it.
+        which is committed when the high watermark has passed it. `bumps_epoch`: it is a marker with
+        the epoch of the next transaction.
 
         Raises `NotLeader` when the partition is not led here in this epoch, and `ProtocolError` for
-        a batch that is too large; nothing is appended then."""
+        a batch that is too large or of a deposed producer; nothing is appended then."""
         self._stir()
-        return self._produce.append_as_coordinator(topic_partition, leader_epoch, batch, wall_ms)
+        return self._produce.append_as_coordinator(
+            topic_partition, leader_epoch, batch, wall_ms, bumps_epoch=bumps_epoch
+        )
 
     def read_committed(
         self, topic_partition: TopicPartition, offset: int, max_bytes: int, now: Instant
@@ -319,6 +374,11 @@ class Replicas:
         self._fetchers.on_fetch_response(token, response, now)
         self._stir()
         self._take_failed(now)
+
+    def on_transaction_verified(self, token: Token, code: ErrorCode, now: Instant) -> None:
+        """The answer to a `VerifyTransaction`, or why the coordinator could not be asked."""
+        self._stir()
+        self._verification.on_answer(token, code, now, now + self.wall_offset_ms)
 
     def on_list_offsets_response(
         self, token: Token, results: Sequence[messages.ListOffsetsResult] | None, now: Instant

@@ -20,7 +20,10 @@ from tidelog.controller.messages import BrokerHeartbeat, FeatureRange, RegisterB
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import (
     Close,
+    Closed,
+    CloseReason,
     Connect,
+    Connected,
     Effect,
     Exit,
     Flush,
@@ -65,9 +68,15 @@ class OneNode:
     """The driver of one node."""
 
     def __init__(
-        self, *, disk: MemoryDisk | None = None, alone: bool = True, **settings: str
+        self,
+        *,
+        disk: MemoryDisk | None = None,
+        alone: bool = True,
+        reaches_itself: bool = False,
+        **settings: str,
     ) -> None:
-        """Starts the node and unfences it if it is `alone`; else the test acts for other voters."""
+        """Starts the node and unfences it if it is `alone`; else the test acts for other voters.
+        The node `reaches_itself`, or the test acts for its other end."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = parse_node_config(SETTINGS | given)
         self.disk = disk or MemoryDisk(root="host1")
@@ -83,6 +92,9 @@ class OneNode:
         self.exits: list[Exit] = []
         self.connects: list[Connect] = []
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
+        self._reaches_itself = reaches_itself
+        # The node's connections to itself: each end to the other one.
+        self._loops: dict[int, int] = {}
         self._next_connection = 1
         if alone:
             self.run_until(lambda: self.broker.image.is_alive(1))
@@ -119,10 +131,19 @@ class OneNode:
                     if isinstance(chunk, FileSlice):
                         chunk = chunk.file.read(chunk.position, chunk.length)
                     self.sent[connection_id] += chunk
+                if connection_id in self._loops:
+                    data = bytes(self.sent.pop(connection_id))
+                    self.node.receive(Received(self._loops[connection_id], data), self.now)
+            case Connect(connection_id, "host1", 9092) if self._reaches_itself:
+                self._loop(connection_id)
             case Connect():
                 self.connects.append(effect)
             case Close(connection_id):
                 self.closed.append(connection_id)
+                if connection_id in self._loops:
+                    self.node.receive(
+                        Closed(self._loops.pop(connection_id), CloseReason.PEER), self.now
+                    )
             case Flush(file, subject):
                 self.disk.sync(file)
                 self.node.receive(Flushed(subject), self.now)
@@ -132,6 +153,14 @@ class OneNode:
                     self.node.receive(Flushed(subject), self.now)
             case Exit():
                 self.exits.append(effect)
+
+    def _loop(self, connection_id: int) -> None:
+        """The node connects to its own listener."""
+        accepted = self._next_connection
+        self._next_connection += 1
+        self._loops |= {connection_id: accepted, accepted: connection_id}
+        self.node.receive(Opened(accepted, BROKER, "host1"), self.now)
+        self.node.receive(Connected(connection_id), self.now)
 
     def advance(self, duration_ms: int) -> None:
         """Lets time pass, stopping at every deadline on the way."""

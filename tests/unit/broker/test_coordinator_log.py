@@ -65,7 +65,15 @@ def test_a_transaction_counts_from_its_marker_on():
     first = batch(0, "g", 5, producer_id=7) + batch(1, "h", 6, producer_id=8)
     assert loaded(first, batch(2, "g", 4), end=3) == {"g": 4}
     committed = marker(3, 7, ControlType.COMMIT) + marker(4, 8, ControlType.ABORT)
-    assert loaded(first, batch(2, "g", 4), committed, end=5) == {"g": 5}
+    assert loaded(first, committed, end=5) == {"g": 5}
+
+
+def test_of_two_commits_the_later_one_counts_whenever_the_marker_comes():
+    """The plain commit stands behind the transaction's in the log (KIP-447)."""
+    waiting, end = batch(0, "g", 5, producer_id=7), marker(2, 7, ControlType.COMMIT)
+    assert loaded(waiting, batch(1, "g", 4), end, end=3) == {"g": 4}
+    earlier = batch(0, "g", 4), batch(1, "g", 5, producer_id=7)
+    assert loaded(*earlier, end, end=3) == {"g": 5}
 
 
 def test_the_offsets_topic_of_kafka_is_loaded():

@@ -35,8 +35,3 @@ def test_a_node_that_knows_no_levels_refuses_no_client():
     assert has_consumer_groups({})
     assert not has_consumer_groups({"metadata.version": 30})
     assert has_consumer_groups({"metadata.version": 30, "group.version": 1})
-
-
-def test_nothing_is_offered_that_has_no_coordinator():
-    """transaction.version 2 would make clients use APIs that are not served."""
-    assert FEATURES["transaction.version"] == (0, 0)

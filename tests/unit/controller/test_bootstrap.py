@@ -15,7 +15,13 @@ from tidelog.metadata.records import (
 )
 
 CONFIG = ControllerConfig(min_insync_replicas=2)
-OURS = {"metadata.version", "eligible.leader.replicas.version", "group.version"}
+LEVELS = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+}
+OURS = set(LEVELS)
 
 
 def test_an_empty_log_is_bootstrapped_as_kafka_does() -> None:
@@ -49,7 +55,7 @@ def test_the_first_and_the_second_activation() -> None:
     stage = Stage(config=replace(CONFIG, min_insync_replicas=3))
     stage.lead()
     image = stage.controller.image
-    assert image.features == {name: 30 if name == "metadata.version" else 1 for name in OURS}
+    assert image.features == LEVELS
     assert image.broker_configs(None) == {"min.insync.replicas": "3"}
     first = stage.records()
     stage.lose()

@@ -27,10 +27,11 @@ from tidelog.groups.messages import (
     Response,
     SyncGroup,
 )
-from tidelog.groups.records import CommittedOffset, RawRecord
+from tidelog.groups.records import CommittedOffset
 from tidelog.groups.topics import Topics
 from tidelog.kraft.messages import NotLeader
 from tidelog.model import TopicPartition
+from tidelog.rsm.log_records import InTransaction, LogRecord, TransactionEnd
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -43,7 +44,7 @@ class Batch(NamedTuple):
     base_offset: int
     last_offset: int
     epoch: int
-    records: Sequence[RawRecord]
+    records: Sequence[LogRecord]
     is_control: bool = False
 
 
@@ -75,11 +76,12 @@ class Leader:
     def end_offset(self) -> int:
         return self.partition.end_offset
 
-    def append(self, records: Sequence[RawRecord]) -> int:
+    def append(self, records: Sequence[LogRecord]) -> int:
         partition = self.partition
         if partition.leader_epoch != self.epoch:
             raise NotLeader("another one leads")
-        if sum(len(key) + len(value or b"") for key, value in records) > partition.max_batch_bytes:
+        plain = [each for each in records if not isinstance(each, InTransaction | TransactionEnd)]
+        if sum(len(key) + len(value or b"") for key, value in plain) > partition.max_batch_bytes:
             raise ProtocolError(ErrorCode.RECORD_LIST_TOO_LARGE, "too large")
         base = partition.end_offset
         partition.batches.append(Batch(base, base + len(records) - 1, self.epoch, list(records)))

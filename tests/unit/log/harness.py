@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from tests.control_batches import build_end_txn_marker
 from tests.fixtures import KAFKA_WALL_MS
 from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, Flush, Replace
@@ -25,7 +24,7 @@ from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.records.batch import BatchHeader, build_batch, read_header, stamp
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 
 PARTITION = TopicPartition("orders", 3)

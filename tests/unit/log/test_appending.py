@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.control_batches import build_end_txn_marker
 from tests.unit.log.harness import WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.env.memory_disk import MemoryDisk
@@ -11,7 +10,7 @@ from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError, StorageError
 from tidelog.log.appending import scan_fetched
 from tidelog.log.values import AppendOrigin
 from tidelog.records.batch import build_batch, decode_batch, read_header, stamp, verify_crc
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 
 

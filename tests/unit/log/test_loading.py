@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.control_batches import build_end_txn_marker
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
@@ -25,7 +24,7 @@ from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.values import AppendOrigin
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.records.batch import iter_headers
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.control_batches import build_end_txn_marker
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.env.effects import Flush
@@ -10,7 +9,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.records.batch import stamp
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 
 def test_reads_return_whole_batches_below_the_upper_offset() -> None:

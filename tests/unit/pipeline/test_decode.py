@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
-from tests.control_batches import build_end_txn_marker
 from tests.fixtures import kafka_files
 from tests.unit.pipeline.batch_samples import plain_rows, random_batches
 from tidelog.env.prng import Prng
@@ -16,7 +15,7 @@ from tidelog.pipeline.batches import check_crcs, read_batches
 from tidelog.pipeline.decode import decode_table
 from tidelog.pipeline.spark_columns import RECORD_TYPES, arrow_schema
 from tidelog.records.batch import HEADER_BYTES, build_batch, stamp
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 
 

@@ -2,13 +2,14 @@
 
 import pytest
 
-from tests.control_batches import build_control_batch, build_end_txn_marker
+from tests.control_batches import build_control_batch
 from tests.fixtures import kafka_files
 from tidelog.errors import CorruptBatch
 from tidelog.records.batch import build_batch, iter_headers, read_header
 from tidelog.records.control import (
     ControlType,
     EndTxnMarker,
+    build_end_txn_marker,
     kraft_version_value,
     leader_change_value,
     read_control_records,

@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.control_batches import build_end_txn_marker
 from tidelog.config import RACK_AWARE_SELECTOR
 from tidelog.errors import ErrorCode
 from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin
 from tidelog.model import Endpoint, TopicPartition
 from tidelog.records.batch import build_batch
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.replication.replicas import Replicas

@@ -3,10 +3,10 @@
 A request with transactional records and no transactional id is refused as a whole, with
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Refused before the log is asked, in this order: a topic id
 that is unknown (version 13 and up), a topic or partition that the metadata does not have, zstd
-before version 7, internal topics from clients. A produce with a transactional id is refused with
-TRANSACTIONAL_ID_NOT_FOUND as long as no transaction coordinator exists: without one no client could
-end the transaction, and its first record would be the last stable offset for ever. `replication/`
-checks everything else: leadership, min ISR, batches, sequences.
+before version 7, internal topics from clients. Transactional records of more than one producer are
+INVALID_PRODUCER_ID_MAPPING as a whole. `replication/` checks everything else: leadership, min ISR,
+batches, sequences, and with the transaction coordinator whether a transaction may begin in a
+partition (KIP-890). From version 12 on clients leave it to the leader to add the partition.
 
 With acks=0 there is no response at all; when a partition failed, the connection is closed, because
 that is the only way for the client to notice. On NOT_LEADER_OR_FOLLOWER the answer names the
@@ -19,6 +19,7 @@ A request whose batches are at fault leaves one log line, whatever its acks.
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from tidelog.broker.api import transaction_errors
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
 from tidelog.broker.api.needs import HasClock, HasImage, HasReplicas, HasTrace
@@ -27,7 +28,13 @@ from tidelog.broker.events import BatchesRefused
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS
-from tidelog.records.batch import CODEC_MASK, CRC_START, TRANSACTIONAL_FLAG
+from tidelog.records.batch import (
+    CODEC_MASK,
+    CRC_START,
+    HEADER_BYTES,
+    TRANSACTIONAL_FLAG,
+    read_header,
+)
 from tidelog.records.compression import Codec
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire import produce as wire
@@ -85,6 +92,11 @@ def handle(
         refused = [_failed(partition, code) for partition in request.partitions]
         on_reply(node, ProduceCall(context, request.acks, refused), wire.ProduceResponse([]))
         return
+    if request.transactional_id is not None and _has_many_producers(request):
+        code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        refused = [_failed(partition, code) for partition in request.partitions]
+        on_reply(node, ProduceCall(context, request.acks, refused), wire.ProduceResponse([]))
+        return
     for partition in request.partitions:
         found, code = _resolve(node, context, request, partition, version)
         if code is ErrorCode.NONE:
@@ -93,7 +105,21 @@ def handle(
             refused.append(_failed(found, code))
     call = ProduceCall(context, request.acks, refused)
     accepted = request._replace(partitions=partitions)
-    node.replicas.produce(accepted, call, now, node.wall_ms(now))
+    bumps_epoch = version >= transaction_errors.FIRST_PRODUCE_THAT_ADDS
+    node.replicas.produce(accepted, call, now, node.wall_ms(now), bumps_epoch=bumps_epoch)
+
+
+def _has_many_producers(request: ProduceRequest) -> bool:
+    """Whether the transactional batches are of more than one producer."""
+    headers = [
+        read_header(partition.records)
+        for partition in request.partitions
+        if partition.records is not None and len(partition.records) >= HEADER_BYTES
+    ]
+    producers = [
+        (each.producer_id, each.producer_epoch) for each in headers if each.is_transactional
+    ]
+    return len(set(producers)) > 1
 
 
 def _flags(partition: ProducePartition) -> int:
@@ -117,8 +143,6 @@ def _resolve(
     if topic is None or partition.partition not in topic.partitions:
         return partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     found = partition._replace(topic=topic.name, topic_id=topic.topic_id)
-    if request.transactional_id is not None:
-        return found, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     if version < FIRST_VERSION_WITH_ZSTD and _flags(found) & CODEC_MASK == Codec.ZSTD:
         return found, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     if topic.name in INTERNAL_TOPICS and context.header.client_id != ADMIN_CLIENT_ID:
@@ -147,12 +171,23 @@ def on_reply(node: Node, call: ProduceCall, response: wire.ProduceResponse) -> N
             context.fill([])
         return
     version = context.header.api_version
+    if failed:
+        response = _with_known_errors(response, version)
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(
         answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER for answer in failed
     ):
         response = _with_leaders(node, context, response)
     packed = wire.pack_response(version, context.header.correlation_id, response)
     context.fill([packed])
+
+
+def _with_known_errors(response: wire.ProduceResponse, version: int) -> wire.ProduceResponse:
+    """What the coordinator of transactions said, in the client's words."""
+    partitions = [
+        answer._replace(error_code=transaction_errors.of_produce(answer.error_code, version))
+        for answer in response.partitions
+    ]
+    return response._replace(partitions=partitions)
 
 
 def _log_bad_batches(node: Node, context: RequestContext, failed: list[ProducedPartition]) -> None:

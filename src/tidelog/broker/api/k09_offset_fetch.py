@@ -2,8 +2,8 @@
 
 The coordinator of each group answers with what is committed; -1 stands for a partition without.
 While it is not there, the answer is an error and never an offset: a client that took -1 for the
-truth would begin from its `auto.offset.reset` (KAFKA-7190). `require_stable` asks to wait for open
-transactions, of which there are none in this version of the broker.
+truth would begin from its `auto.offset.reset` (KAFKA-7190). With `require_stable` (version 7 and
+up) an offset that an open transaction may move is UNSTABLE_OFFSET_COMMIT.
 
 Version 8 and up ask for several groups. Version 10 names topics by id; one that the metadata does
 not have is UNKNOWN_TOPIC_ID, and left out when all are asked for. From version 9 on a member of a
@@ -11,7 +11,7 @@ consumer group (KIP-848) names itself and its epoch, and is refused when they ar
 ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.broker.api.answers import reply
@@ -66,20 +66,22 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
             context.answer(reply(context.response_type, **rows[0]))
 
     gathering = Gathering[dict[str, object]](len(groups), finish)
+    require_stable: bool = field(request, "require_stable", False)
     for index, group in enumerate(groups):
-        _ask(node, group, version, gathering, index, now)
+        _ask(node, group, version, gathering.part(index), now, require_stable=require_stable)
 
 
 def _ask(
     node: Node,
     group: Entity,
     version: int,
-    gathering: "Gathering[dict[str, object]]",
-    index: int,
+    take: Callable[[dict[str, object]], None],
     now: Instant,
+    *,
+    require_stable: bool,
 ) -> None:
     wanted = None if group.topics is None else [_resolve(node.image, each) for each in group.topics]
-    by_id, take = version >= FIRST_VERSION_WITH_TOPIC_IDS, gathering.part(index)
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
 
     def answer(response: Response) -> None:
         row: dict[str, object] = {"group_id": group.group_id, "error_code": ErrorCode.NONE}
@@ -95,7 +97,10 @@ def _ask(
         topics = _all_topics(node.image, offsets, by_id) if wanted is None else wanted
         row["topics"] = [
             _topic_row(
-                each, offsets, ErrorCode.UNKNOWN_TOPIC_ID if each.name is None else ErrorCode.NONE
+                each,
+                offsets,
+                ErrorCode.UNKNOWN_TOPIC_ID if each.name is None else ErrorCode.NONE,
+                response.unstable,
             )
             for each in topics
         ]
@@ -112,6 +117,7 @@ def _ask(
     asked = FetchOffsets(
         group.group_id,
         partitions,
+        require_stable,
         field(group, "member_id", None),
         field(group, "member_epoch", NO_GENERATION),
     )
@@ -143,18 +149,22 @@ def _all_topics(
 
 
 def _topic_row(
-    topic: _Topic, offsets: Mapping[TopicPartition, CommittedOffset | None], code: ErrorCode
+    topic: _Topic,
+    offsets: Mapping[TopicPartition, CommittedOffset | None],
+    code: ErrorCode,
+    unstable: frozenset[TopicPartition] = frozenset(),
 ) -> dict[str, object]:
     rows = []
     for number in topic.partitions:
-        found = offsets.get(TopicPartition(topic.name or "", number))
+        key = TopicPartition(topic.name or "", number)
+        found = offsets.get(key)
         rows.append(
             {
                 "partition_index": number,
                 "committed_offset": NO_OFFSET if found is None else found.offset,
                 "committed_leader_epoch": NO_EPOCH if found is None else found.leader_epoch,
                 "metadata": "" if found is None else found.metadata,
-                "error_code": code,
+                "error_code": ErrorCode.UNSTABLE_OFFSET_COMMIT if key in unstable else code,
             }
         )
     return {"name": topic.name or "", "topic_id": topic.topic_id, "partitions": rows}

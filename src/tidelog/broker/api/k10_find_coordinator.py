@@ -1,12 +1,13 @@
-"""FindCoordinator (10), versions 0-6: which broker coordinates a group.
+"""FindCoordinator (10), versions 0-6: which broker coordinates a group or a transactional id.
 
-A group belongs to a partition of `__consumer_offsets`, and its coordinator is the leader of that
-partition. The first question creates the topic, with `offsets.topic.num.partitions` and
-`offsets.topic.replication.factor`; while it is being created, and while the partition has no leader
-that can be reached, the answer is COORDINATOR_NOT_AVAILABLE, which clients retry.
+A group belongs to a partition of `__consumer_offsets`, a transactional id to one of
+`__transaction_state`, and the coordinator is the leader of that partition. The first question
+creates the topic, as the properties `offsets.topic.*` and `transaction.state.log.*` say; while it
+is being created, and while the partition has no leader that can be reached, the answer is
+COORDINATOR_NOT_AVAILABLE, which clients retry.
 
-Key types: 0 group; 1 transaction and 2 share group, which have no coordinator in this version of
-the broker and answer the same; any other is INVALID_REQUEST. Held as Metadata is, for the same
+Key types: 0 group; 1 transaction; 2 share group, which has no coordinator in this version of the
+broker and is answered the same; any other is INVALID_REQUEST. Held as Metadata is, for the same
 reason: a client that has just lost its coordinator would be sent to it again.
 """
 
@@ -16,18 +17,20 @@ from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasUnreachable
 from tidelog.broker.connections import RequestContext
-from tidelog.config import GroupsConfig
+from tidelog.config import GroupsConfig, NodeConfig, TransactionsConfig
 from tidelog.controller.topic_messages import NewTopic
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.model import OFFSETS_TOPIC
+from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.rsm.placement import partition_of
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
 GROUP: Final = 0
-_WITHOUT_COORDINATOR: Final = (1, 2)
+TRANSACTION: Final = 1
+SHARE: Final = 2
+_TOPICS: Final = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 
 
 class Node(HasAutoTopics, HasConfig, HasImage, HasUnreachable, Protocol):
@@ -43,22 +46,31 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     else:
         places = [{"key": key, **_place(node, context, key_type, key)} for key in keys]
         context.answer(reply(context.response_type, coordinators=places))
-    if key_type == GROUP and OFFSETS_TOPIC not in node.image.topics_by_name:
-        node.auto_topics.create_internal(offsets_topic(node.config.groups), now)
+    topic = _topic(node.config, key_type)
+    if topic is not None and topic.name not in node.image.topics_by_name:
+        node.auto_topics.create_internal(topic, now)
+
+
+def _topic(config: NodeConfig, key_type: int) -> NewTopic | None:
+    """The topic that coordinators of this type live on."""
+    if key_type == GROUP:
+        return offsets_topic(config.groups)
+    return transactions_topic(config.transactions) if key_type == TRANSACTION else None
 
 
 def _place(node: Node, context: RequestContext, key_type: int, key: str) -> dict[str, object]:
-    if key_type in _WITHOUT_COORDINATOR:
+    if key_type == SHARE:
         return _nowhere("this broker hosts no such coordinators")
-    if key_type != GROUP:
+    name = _TOPICS.get(key_type)
+    if name is None:
         return _nowhere("unknown key type", ErrorCode.INVALID_REQUEST)
-    topic = node.image.topics_by_name.get(OFFSETS_TOPIC)
+    topic = node.image.topics_by_name.get(name)
     if topic is None:
-        return _nowhere(f"`{OFFSETS_TOPIC}` is being created")
+        return _nowhere(f"`{name}` is being created")
     leader_id = topic.partitions[partition_of(key, len(topic.partitions))].leader
     endpoint = node.image.endpoint(leader_id, context.listener)
     if endpoint is None or not node.image.is_alive(leader_id) or leader_id in node.unreachable:
-        return _nowhere("the partition of the group has no leader")
+        return _nowhere("the partition of the key has no leader")
     return {
         "node_id": leader_id,
         "host": endpoint.host,
@@ -85,6 +97,23 @@ def offsets_topic(config: GroupsConfig) -> NewTopic:
         OFFSETS_TOPIC,
         config.offsets_num_partitions,
         config.offsets_replication_factor,
+        configs=configs,
+    )
+
+
+def transactions_topic(config: TransactionsConfig) -> NewTopic:
+    """`__transaction_state`, as Kafka creates it."""
+    configs = (
+        ("cleanup.policy", "compact"),
+        ("compression.type", "uncompressed"),
+        ("min.insync.replicas", str(config.log_min_isr)),
+        ("segment.bytes", str(config.log_segment_bytes)),
+        ("unclean.leader.election.enable", "false"),
+    )
+    return NewTopic(
+        TRANSACTIONS_TOPIC,
+        config.log_num_partitions,
+        config.log_replication_factor,
         configs=configs,
     )
 

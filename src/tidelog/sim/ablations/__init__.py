@@ -14,11 +14,12 @@ The replacements live here and not in the product: a switch in production code c
 | `controller` | elections, registrations, proposals |
 | `quorum` | votes, the metadata log |
 | `groups` | committed offsets |
+| `transactions` | transactions in partitions and groups |
 """
 
 from typing import Final
 
-from tidelog.sim.ablations import controller, groups, log, quorum, replication
+from tidelog.sim.ablations import controller, groups, log, quorum, replication, transactions
 from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
 
 SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
@@ -27,6 +28,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     *controller.SAFEGUARDS,
     *quorum.SAFEGUARDS,
     *groups.SAFEGUARDS,
+    *transactions.SAFEGUARDS,
 )
 """The rows of the kill table."""
 

@@ -22,6 +22,7 @@ from tidelog.sim.regressions import (
     quorum,
     readers,
     terms,
+    transactions,
     truncation,
 )
 from tidelog.sim.regressions.testbed import Case, Testbed
@@ -31,7 +32,7 @@ _NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
 _PARTS: Final = re.compile(r"^(Origin|Case|Must): ", re.MULTILINE)
 _FAMILIES: Final = (
     *(truncation, late_answers, in_sync, terms, devices),
-    *(producers, readers, quorum, own_rules, long_turns),
+    *(producers, readers, quorum, own_rules, long_turns, transactions),
 )
 
 

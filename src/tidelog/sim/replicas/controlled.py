@@ -19,6 +19,7 @@ from tidelog.sim.replicas.feed import MetadataFeed, refused
 FEATURES = {
     "metadata.version": messages.FeatureRange(7, 30),
     "eligible.leader.replicas.version": messages.FeatureRange(0, 1),
+    "transaction.version": messages.FeatureRange(0, 2),
     "kraft.version": messages.FeatureRange(0, 1),
     "group.version": messages.FeatureRange(0, 1),
 }

@@ -139,6 +139,7 @@ class ClusterRun:
         self._probe()
         # A follower that waits on a half-open stream was in sync before the last records came.
         self._until("Liveness", self._is_level, HEAL_LIMIT_MS, self._complaints)
+        self.workload.judge()
         self.evidence.final = self._read_all("final")
         if self.swarm.restart_at_end:
             self._restart_all()

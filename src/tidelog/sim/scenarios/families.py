@@ -9,7 +9,7 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
-from tidelog.sim.engine.work import SLOW, USUAL
+from tidelog.sim.engine.work import FREE, SLOW, USUAL
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
 from tidelog.sim.scenarios.promises import Family
@@ -72,6 +72,24 @@ def _many_partitions(swarm: Swarm, prng: Prng) -> Swarm:
     )
 
 
+def _transactions(swarm: Swarm, prng: Prng) -> Swarm:
+    return replace(
+        _elections(swarm, prng),
+        nodes=3,
+        profile="test",
+        topics=1,
+        partitions=1,
+        producers=("idempotent",),
+        consumers=1,
+        admin_gap_ms=0,
+        committers=0,
+        transactors=2,
+        flush_ms=2,
+        hardware=FREE,
+        fault_gap_ms=1_200,
+    )
+
+
 _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     ALL: ("whatever the seed draws", lambda swarm, _: swarm),
     "plain": ("the same, on disks that keep what they hold", lambda swarm, _: swarm),
@@ -85,6 +103,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "disk-faults": ("P7: full, failing and slow disks", _disk_faults),
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
+    "transactions": ("transactions while leaders and coordinators die", _transactions),
     "topics": ("topics created, deleted and grown all the time", _topics),
     "many-partitions": ("dozens of partitions at once, where work costs time", _many_partitions),
     **PROMISES,
@@ -140,4 +159,5 @@ def data_loss_swarm(seed: int) -> Swarm:
         unclean_elections=unclean,
         committers=0,
         members=0,
+        transactors=0,
     )

@@ -122,6 +122,8 @@ class Swarm:
     """Groups for which clients commit offsets; none where what is committed may be lost."""
     members: int = 0
     """Members of one consumer group (KIP-848), where there are committers."""
+    transactors: int = 0
+    """Clients that write transactions; likewise."""
 
     @property
     def damages(self) -> bool:
@@ -229,6 +231,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         disk_faults=some(prng, *DAMAGE),
         committers=0,
         members=0,
+        transactors=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -286,4 +289,5 @@ def draw_plain(seed: int) -> Swarm:
         metadata_work=slices.choice((1, 10, 300, limits.REPLICA_WORK_PER_TURN)),
         committers=committers,
         members=stream(seed, "swarm of the members").choice((0, 2, 4)) if committers else 0,
+        transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
     )

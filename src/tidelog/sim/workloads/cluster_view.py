@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.model import TopicId
+from tidelog.model import NO_LEADER, TopicId
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import Key
@@ -24,6 +24,8 @@ Answered = Callable[[Entity | None], None]
 """Gets the response, or `None` without one."""
 
 METADATA_VERSION: Final = 12
+TRANSACTIONAL_TOPIC: Final = "x1"
+"""The topic of the transactors, which the other clients leave alone."""
 REFRESH_PAUSE_MS: Final = 50
 
 
@@ -66,6 +68,8 @@ class ClusterView:
         self._newest: dict[Key, Place] = {}
         # The nodes that serve clients.
         self.brokers = [one for one, host in world.hosts.items() if host.config.is_broker]
+        # Of the transactional topic, by partition.
+        self._leaders: dict[int, int] = {}
         # Whether any answer has come yet.
         self.known = False
         self._timeout_ms = timeout_ms
@@ -78,6 +82,12 @@ class ClusterView:
     def session(self, node_id: int) -> Session:
         """The connection to a node, made when there is none."""
         return self._of(self._sessions, node_id)
+
+    def leader_of(self, topic: str, number: int) -> int | None:
+        """The leader of a partition of the transactional topic, if it is known."""
+        assert topic == TRANSACTIONAL_TOPIC, topic
+        leader = self._leaders.get(number, NO_LEADER)
+        return None if leader == NO_LEADER else leader
 
     def _of(self, sessions: dict[int, Session], node_id: int) -> Session:
         session = sessions.get(node_id)
@@ -130,6 +140,9 @@ class ClusterView:
         found: dict[Key, Place] = {}
         for topic in topics:
             if topic.error_code.value != ErrorCode.NONE or topic.is_internal:
+                continue
+            if topic.name == TRANSACTIONAL_TOPIC:
+                self._leaders = {part.partition_index: part.leader_id for part in topic.partitions}
                 continue
             topic_id = TopicId(bytes_of(topic.topic_id))
             name: str = topic.name

@@ -21,6 +21,8 @@ from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.members import Members
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
+from tidelog.sim.workloads.transaction_reader import TransactionReader
+from tidelog.sim.workloads.transactor import Transactor
 
 MAX_TOPICS: Final = 6
 MAX_PARTITIONS: Final = 5
@@ -57,13 +59,28 @@ class Workload:
         self._committers = [
             self._committer(f"g{number}", groups) for number in range(1, swarm.committers + 1)
         ]
-
+        transactions = stream(seed, "transactions")
+        self._transactors = [
+            self._transactor(f"tx{number}", transactions)
+            for number in range(1, swarm.transactors + 1)
+        ]
+        self._transaction_readers = [
+            TransactionReader(self._own_view(name, transactions), transactions, self._transactors)
+            for name in (["tr1"] if self._transactors else [])
+        ]
         joining = stream(seed, "members")
         views = [
-            ClusterView(world, f"m{number}", Prng(joining.next_u64()), swarm.client_timeout_ms)
+            self._own_view(f"m{number}", Prng(joining.next_u64()))
             for number in range(1, swarm.members + 1)
         ]
         self._members = Members(views, joining)
+
+    def _own_view(self, name: str, prng: Prng) -> ClusterView:
+        return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
+
+    def _transactor(self, name: str, prng: Prng) -> Transactor:
+        view = self._own_view(name, prng)
+        return Transactor(view, Admin(view, self.history), prng, flushed=self._swarm.group_commit)
 
     def _view(self, name: str) -> ClusterView:
         prng = Prng(self._prng.next_u64())
@@ -96,8 +113,10 @@ class Workload:
         for consumer in self.consumers:
             consumer.start()
             self._now_and_then(self._swarm.rewind_gap_ms, consumer.rewind)
-        for committer in self._committers:
-            committer.start()
+        for client in self._writers:
+            client.start()
+        for reader in self._transaction_readers:
+            reader.start()
         self._members.start()
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
@@ -108,17 +127,28 @@ class Workload:
     def stop(self) -> None:
         """No new writes, and no changes of topics."""
         self._stopped = True
-        for committer in self._committers:
-            committer.stop()
+        for client in self._writers:
+            client.stop()
         self._members.stop()
+
+    @property
+    def _writers(self) -> list[Committer | Transactor]:
+        return [*self._committers, *self._transactors]
+
+    def judge(self) -> None:
+        """At the end: what the transactions have come to."""
+        for reader in self._transaction_readers:
+            reader.judge()
 
     @property
     def is_drained(self) -> bool:
         """Whether every write and change has come to its end."""
         for producer in self.producers:
             producer.abandon(lambda key: key.topic in self.history.abandoned)
-        is_settled = self._members.is_settled and all(
-            committer.is_settled for committer in self._committers
+        is_settled = (
+            all(client.is_settled for client in self._writers)
+            and self._members.is_settled
+            and not any(reader.unread for reader in self._transaction_readers)
         )
         return (
             is_settled and not self.admin.pending and not any(p.unresolved for p in self.producers)
@@ -127,9 +157,10 @@ class Workload:
     @property
     def stuck(self) -> list[str]:
         """What has no outcome, for messages."""
-        waiting = [f"group {one.name}" for one in self._committers if not one.is_settled]
+        waiting = [f"client {one.name}" for one in self._writers if not one.is_settled]
         if not self._members.is_settled:
             waiting.append("members of a group")
+        waiting += [text for reader in self._transaction_readers for text in reader.unread]
         return waiting + [
             f"{producer.name} {lane.key}: {len(lane.batches)} batches"
             for producer in self.producers

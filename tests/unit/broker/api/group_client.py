@@ -83,7 +83,12 @@ def commit(
 
 
 def fetch(
-    wire: Wire, version: int, wanted: dict[str, list[int]] | None, group_id: str = "g"
+    wire: Wire,
+    version: int,
+    wanted: dict[str, list[int]] | None,
+    group_id: str = "g",
+    *,
+    require_stable: bool = False,
 ) -> tuple[ErrorCode, dict[tuple[str, int], tuple[int, ErrorCode]]]:
     """Up to where a group has read: the error of the whole, offset and error of each partition."""
     topics = None
@@ -97,7 +102,9 @@ def fetch(
             for name, numbers in wanted.items()
         ]
     values: dict[str, Any] = {"group_id": group_id, "topics": topics}
-    response = wire.call(ApiKey.OFFSET_FETCH, version, groups=[values], **values)
+    response = wire.call(
+        ApiKey.OFFSET_FETCH, version, groups=[values], require_stable=require_stable, **values
+    )
     found = response.groups[0] if has_field(type(response), "groups") else response
     code = ErrorCode.NONE
     if has_field(type(found), "error_code"):

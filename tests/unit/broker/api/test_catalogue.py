@@ -5,11 +5,6 @@ from tidelog.broker.api.declaration import EnvelopeApi, HotApi, Listener
 from tidelog.wire.api import ApiKey
 
 
-def test_what_is_not_served_is_not_listed():
-    transactions = {ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT}
-    assert not transactions & APIS.advertised(Listener.BROKER).keys()
-
-
 def test_every_declaration_has_the_row_of_a_table():
     rows = {
         (api.name, api.key.value): (

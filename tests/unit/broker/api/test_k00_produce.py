@@ -6,15 +6,17 @@ from typing import Any
 import pytest
 
 from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.broker.api.k00_produce import _has_many_producers
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage
-from tidelog.model import INTERNAL_TOPICS, NO_LEADER
+from tidelog.model import INTERNAL_TOPICS, NO_LEADER, ZERO_TOPIC_ID
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field, make, nested
+from tidelog.wire.produce import ProducePartition, ProduceRequest
 from tidelog.wire.values import bytes_of, error_of, millis, uuid_of
 
 VERSIONS = range(3, 14)
@@ -45,6 +47,17 @@ def request_of(
         topic_data=(
             make(topic_type, name=topic, topic_id=uuid_of(topic_id), partition_data=(data,)),
         ),
+    )
+
+
+def transactional(sequence: int, producer_id: int = 5, producer_epoch: int = 0) -> bytes:
+    """A batch of a transaction."""
+    return build_batch(
+        [Record(1, None, b"v")],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        is_transactional=True,
     )
 
 
@@ -126,10 +139,28 @@ def test_transactional_records_without_a_transaction_are_refused(wire, version):
     assert produce(wire, version).base_offset == 0
 
 
-@pytest.mark.parametrize("version", [3, 13])
-def test_a_transactional_id_has_no_coordinator(wire, version):
-    answer = produce(wire, version, transactional_id="tx")
-    assert code(answer) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+@pytest.mark.parametrize(("version", "expected"), [(3, 19), (11, 19), (13, 19)])
+def test_without_a_coordinator_no_transaction_begins(wire, version, expected):
+    """NOT_ENOUGH_REPLICAS makes every client try again."""
+    batch = transactional(0)
+    assert code(produce(wire, version, records=batch, transactional_id="tx")) == expected
+    log = wire.node.broker.replicas.partitions["t", 0].log
+    assert (log.log_end_offset, log.last_stable_offset) == (0, 0)
+    assert produce(wire, version, transactional_id="tx").base_offset == 0
+
+
+def test_records_of_two_producers_are_in_no_transaction():
+    request = ProduceRequest(
+        "tx",
+        -1,
+        1000,
+        [
+            ProducePartition("t", ZERO_TOPIC_ID, number, memoryview(transactional(0, number)))
+            for number in (0, 1)
+        ],
+    )
+    assert _has_many_producers(request)
+    assert not _has_many_producers(request._replace(partitions=request.partitions[:1]))
 
 
 @pytest.mark.parametrize("acks", [2, -2, 32767])

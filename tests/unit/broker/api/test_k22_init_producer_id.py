@@ -1,7 +1,8 @@
-"""InitProducerId: fresh ids for idempotent producers, no transactions."""
+"""InitProducerId: fresh ids for idempotent producers, epochs for transactional ones."""
 
 import pytest
 
+from tests.unit.broker.api.transaction_client import one_node
 from tests.unit.broker.api.wire_turns import versions
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
@@ -35,7 +36,7 @@ def test_ids_go_on_behind_the_end_of_a_block(node, wire):
     _, first, _ = ask(wire, 4)
     block = node.broker.image.next_producer_id
     for _ in range(block - first - 1):
-        node.broker.producer_ids.request(None)
+        node.broker.producer_ids.request(lambda *_: None, node.now)
     assert ask(wire, 4)[:2] == (ErrorCode.NONE, block)
     assert node.broker.image.next_producer_id > block
 
@@ -55,8 +56,28 @@ def test_half_an_identity_is_refused(wire, producer_id, epoch):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_transactions_have_no_coordinator(wire, version):
-    code, _, _ = ask(wire, version, transactional_id="tx")
-    assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    code, _, _ = ask(wire, version, transactional_id="")
-    assert code is ErrorCode.INVALID_REQUEST
+def test_each_producer_of_a_transactional_id_gets_the_next_epoch(version):
+    wire = one_node().client()
+    code, producer_id, epoch = ask(wire, version, transactional_id="tx")
+    assert (code, epoch) == (ErrorCode.NONE, 0)
+    assert ask(wire, version, transactional_id="tx") == (ErrorCode.NONE, producer_id, 1)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_transactional_id_has_a_name(wire, version):
+    assert ask(wire, version, transactional_id="")[0] is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_an_older_producer_is_fenced(version):
+    wire = one_node().client()
+    _, producer_id, _ = ask(wire, version, transactional_id="tx")
+    for _ in range(2):
+        ask(wire, version, transactional_id="tx")
+    code = ErrorCode.PRODUCER_FENCED if version >= 4 else ErrorCode.INVALID_PRODUCER_EPOCH
+    old = {"producer_id": producer_id, "producer_epoch": 0}
+    assert ask(wire, version, transactional_id="tx", **old)[0] is code
+
+
+def test_without_a_coordinator_the_client_looks_for_it(wire):
+    assert ask(wire, 4, transactional_id="tx")[0] is ErrorCode.NOT_COORDINATOR

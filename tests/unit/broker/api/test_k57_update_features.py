@@ -20,6 +20,14 @@ from tidelog.wire.values import error_of, millis
 KEY = ApiKey.UPDATE_FEATURES
 
 
+LEVELS = {
+    "metadata.version": 30,
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "transaction.version": 2,
+}
+
+
 def values(version, *updates, validate_only=False):
     update_type = nested(codec.request_class(KEY, version), "feature_updates")
     entities = []
@@ -63,11 +71,7 @@ def test_the_voters_move_to_the_log(node, wire, controller_wire, listener):
     """Goal: `kraft.version` 0 to 1 on a whole node, directly and forwarded; clients see it, a
     second time changes nothing, and there is no way back."""
     asked = wire if listener == "broker" else controller_wire
-    assert finalized(wire) == {
-        "metadata.version": 30,
-        "eligible.leader.replicas.version": 1,
-        "group.version": 1,
-    }
+    assert finalized(wire) == LEVELS
     upgrade = ("kraft.version", 1, UpgradeType.UPGRADE)
     dry = asked.call(KEY, 2, **values(2, upgrade, validate_only=True))
     assert error_of(dry.error_code) is ErrorCode.NONE

@@ -1,0 +1,74 @@
+"""ListTransactions (66), versions 0-1: the transactional ids that this broker coordinates.
+
+Clients ask every broker. While some of the ids are being loaded, the answer is
+COORDINATOR_LOAD_IN_PROGRESS. The list may be limited to states (those that do not exist come back
+in the answer), to producer ids, and from version 1 on to transactions that have run for longer than
+a duration.
+"""
+
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasClock, HasTransactions
+from tidelog.broker.connections import RequestContext
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.transactions.records import TransactionState
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity, field
+
+_NAMES: Final = frozenset(
+    (*(state.label for state in TransactionState), "Dead", "PrepareEpochFence")
+)
+"""Kafka's coordinator has two more states, which are in no log."""
+
+
+class Node(HasClock, HasTransactions, Protocol):
+    """What ListTransactions needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Answers at once."""
+    listed = node.transactions.list_transactions()
+    if listed is None:
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        context.answer(
+            reply(
+                context.response_type,
+                error_code=code,
+                unknown_state_filters=(),
+                transaction_states=(),
+            )
+        )
+        return
+    producer_ids = set(request.producer_id_filters)
+    states = set(request.state_filters)
+    duration_ms = field(request, "duration_filter", -1)
+    latest_start_ms = node.wall_ms(now) - duration_ms
+    rows = [
+        {
+            "transactional_id": transactional_id,
+            "producer_id": found.producer_id,
+            "transaction_state": found.state.label,
+        }
+        for transactional_id, found in sorted(listed, key=lambda pair: pair[0])
+        if (not producer_ids or found.producer_id in producer_ids)
+        and (not states or found.state.label in states)
+        and (duration_ms < 0 or (not found.state.is_idle and found.start_ms < latest_start_ms))
+    ]
+    unknown = [name for name in request.state_filters if name not in _NAMES]
+    context.answer(
+        reply(context.response_type, unknown_state_filters=unknown, transaction_states=rows)
+    )
+
+
+API: Final = LocalApi(
+    key=ApiKey.LIST_TRANSACTIONS,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(0, 1),
+    requires=(on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    handle=handle,
+)

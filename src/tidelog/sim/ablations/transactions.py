@@ -1,0 +1,48 @@
+"""Safeguards of transactions in their partitions, and what readers get without them."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidelog.broker import coordinator_log
+from tidelog.groups import offsets
+from tidelog.groups.image import GroupsMachine
+from tidelog.log.producer_state import ProducerStates
+from tidelog.log.state import LogState
+from tidelog.replication.verification import Verification
+from tidelog.rsm.log_records import InTransaction, LogRecord
+from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
+
+
+def _without_transactions(read: Original, *args: Any) -> Sequence[LogRecord]:
+    """A loader that passes over what is not decided where it stands."""
+    return [each for each in read(*args) if not isinstance(each, InTransaction)]
+
+
+def _count_at_once(
+    replay: Original, self: GroupsMachine, state: Any, records: Any, *rest: Any
+) -> Any:
+    """Offsets of transactions count when they are written."""
+    return replay(self, state, [getattr(each, "offset", each) for each in records], *rest)
+
+
+SAFEGUARDS: Final = (
+    guard("r29", "transactions-are-verified", "a transaction that no coordinator ends").replaced(
+        Verification, "needs", lambda *_: False
+    ),
+    guard(
+        "r33", "offsets-wait-for-their-transaction", "beginning before offsets under way"
+    ).replaced(offsets, "waits_for", lambda *_: False),
+    guard(
+        "r34", "what-waits-is-loaded", "offsets lost between their commit and its marker"
+    ).wrapped(coordinator_log, "_records_at", _without_transactions),
+    guard_of_cluster(
+        "transactions", "offsets-with-their-transaction", "offsets of transactions that aborted"
+    ).wrapped(GroupsMachine, "replay", _count_at_once),
+    guard_of_cluster(
+        "transactions", "stable-offset-waits-for-the-end", "reading what is not decided"
+    ).replaced(LogState, "last_stable_offset", property(lambda self: self.high_watermark)),
+    guard_of_cluster(
+        "transactions", "aborts-are-listed", "records of transactions that aborted"
+    ).wrapped(ProducerStates, "replay", lambda replay, *args: replay(*args) and None),
+)
+"""Of verification, offsets and readers."""

@@ -1,0 +1,129 @@
+"""Exactly once: a copy in transactions equals its source, though leaders and coordinators die.
+
+One process consumes, produces and commits its offsets in one transaction, again and again. A reader
+of committed data gets each record once, in the order of its partition.
+"""
+
+import threading
+import time
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tidelog.rsm.placement import partition_of
+from tidelog.testing import LocalCluster
+
+pytestmark = pytest.mark.process
+
+SOURCE, COPY, GROUP, PARTITIONS, RECORDS = "source", "copy", "copiers", 2, 900
+IDS = {"transactional.id": "copier", "transaction.timeout.ms": 10_000}
+PATIENCE_S = 60
+PER_TRANSACTION = 50
+
+
+def settings(cluster, **more):
+    quiet = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}
+    return {**quiet, **{name.replace("_", "."): value for name, value in more.items()}}
+
+
+def reader_of(cluster, group):
+    return Consumer(
+        settings(
+            cluster,
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+    )
+
+
+def fill(cluster):
+    producer = Producer(settings(cluster, acks="all"))
+    for index in range(RECORDS):
+        producer.produce(SOURCE, b"%d" % index, partition=index % PARTITIONS)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def copy(cluster, until):
+    """Copies until everything is copied; how often it had to begin again."""
+    producer = Producer(settings(cluster) | IDS)
+    producer.init_transactions(PATIENCE_S)
+    consumer = reader_of(cluster, GROUP)
+    partitions = [TopicPartition(SOURCE, number) for number in range(PARTITIONS)]
+    retries = copied = 0
+
+    def go_back():
+        for each in consumer.committed(partitions, timeout=PATIENCE_S):
+            place = TopicPartition(SOURCE, each.partition, max(each.offset, 0))
+            consumer.incremental_unassign([place])
+            consumer.incremental_assign([place])
+
+    consumer.assign([TopicPartition(SOURCE, number, 0) for number in range(PARTITIONS)])
+    while copied < RECORDS:
+        assert time.monotonic() < until, f"{copied} records copied"
+        messages = [each for each in consumer.consume(PER_TRANSACTION, 1.0) if not each.error()]
+        if not messages:
+            continue
+        try:
+            producer.begin_transaction()
+            for each in messages:
+                producer.produce(COPY, each.value(), partition=each.partition())
+            metadata = consumer.consumer_group_metadata()
+            places = consumer.position(partitions)
+            producer.send_offsets_to_transaction(places, metadata, PATIENCE_S)
+            producer.commit_transaction(PATIENCE_S)
+            copied += len(messages)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            producer.abort_transaction(PATIENCE_S)
+            retries += 1
+            go_back()
+    consumer.close()
+    return retries
+
+
+def read_back(cluster):
+    """The values of each partition, in order."""
+    consumer = reader_of(cluster, "checker")
+    consumer.assign([TopicPartition(COPY, number, 0) for number in range(PARTITIONS)])
+    found = {number: [] for number in range(PARTITIONS)}
+    deadline = time.monotonic() + PATIENCE_S
+    while sum(map(len, found.values())) < RECORDS and time.monotonic() < deadline:
+        for each in consumer.consume(500, 1.0):
+            if not each.error():
+                found[each.partition()].append(int(each.value()))
+    found[0] += [int(each.value()) for each in consumer.consume(1, 0.5) if not each.error()]
+    consumer.close()
+    return found
+
+
+def test_a_copy_is_exact_though_leaders_and_coordinators_die(tmp_path):
+    with LocalCluster(brokers=3, data_dir=tmp_path / "cluster") as cluster:
+        for topic in (SOURCE, COPY):
+            cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
+        fill(cluster)
+        over = threading.Event()
+
+        def strike():
+            victims = [(COPY, 0), (TRANSACTIONS_TOPIC, partition_of(IDS["transactional.id"], 5))]
+            for topic, number in [*victims, (OFFSETS_TOPIC, partition_of(GROUP, 5))]:
+                if over.wait(0.7):
+                    return
+                leader = cluster.wait_for_leader(topic, number)
+                cluster.kill(leader)
+                cluster.wait_for_leader(topic, number, exclude=[leader])
+                cluster.start_node(leader)
+
+        thread = threading.Thread(target=strike)
+        thread.start()
+        try:
+            copy(cluster, time.monotonic() + PATIENCE_S)
+        finally:
+            over.set()
+            thread.join()
+        assert read_back(cluster) == {
+            number: list(range(number, RECORDS, PARTITIONS)) for number in range(PARTITIONS)
+        }

@@ -106,7 +106,7 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
             else:
                 self.ask(request, call, verdict.now)
 
-        self.replicas.verify_transaction(
+        self.replicas.transactions.verify_transaction(
             TopicPartition(OFFSETS_TOPIC, number), producer, release, now
         )
 

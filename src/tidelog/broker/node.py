@@ -339,6 +339,7 @@ class Node:
         self.broker.wall_offset_ms = offset_ms
         self._quorum.wall_offset_ms = offset_ms
         self._replicas.wall_offset_ms = offset_ms
+        self._replicas.transactions.wall_offset_ms = offset_ms
         self.broker.groups.wall_offset_ms = offset_ms
         self.broker.transactions.wall_offset_ms = offset_ms
 

@@ -100,7 +100,7 @@ class TransactionChecks:
         self._image = image
 
     def ask(self, question: VerifyTransaction, now: Instant) -> None:
-        """Takes a question; it ends in `Replicas.on_transaction_verified`."""
+        """Takes a question; it ends in `TransactionPart.on_transaction_verified`."""
         retry_ms = self._config.broker.add_partitions_retry_max_ms
         self._fresh.append(_Check(question, Instant(now + retry_ms)))
 
@@ -179,7 +179,7 @@ class TransactionChecks:
                 self._answer(check, ErrorCode.NETWORK_EXCEPTION, now)
 
     def _answer(self, check: _Check, code: ErrorCode, now: Instant) -> None:
-        self._replicas.on_transaction_verified(check.question.token, code, now)
+        self._replicas.transactions.on_transaction_verified(check.question.token, code, now)
 
     def deadline(self) -> Instant | None:
         """When something is to be asked again."""

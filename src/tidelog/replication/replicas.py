@@ -66,7 +66,7 @@ from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.measures import Measures
 from tidelog.replication.messages import LogStartsSaved, Token, TruncationsAnnounced
 from tidelog.replication.metadata_changes import MetadataChanges
-from tidelog.replication.offset_queries import epoch_end, list_offset, producers_of
+from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.quarantine import Quarantine
@@ -75,8 +75,9 @@ from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env, Recurring
 from tidelog.replication.sweep import Sweep
 from tidelog.replication.throttle import Throttles
+from tidelog.replication.transaction_part import TransactionPart
 from tidelog.replication.turn_work import TurnWork
-from tidelog.replication.verification import Release, Verdict, Verification
+from tidelog.replication.verification import Verification
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
@@ -103,6 +104,8 @@ class Replicas:
         self._isr_checks = IsrChecks(env, self._isr_changes)
         self._verification = Verification(env)
         self._produce = ProducePath(env, self._verification)
+        # What coordinators of transactions, and of groups in transactions, ask of partitions.
+        self.transactions = TransactionPart(env, self._produce, self._verification, self._stir)
         self._fetch = FetchPath(env, self._isr_changes)
         self._delete = DeletePath(env)
         self._fetchers = Fetchers(env)
@@ -238,41 +241,6 @@ class Replicas:
         self.work.on_input()
         self._produce.produce(request, reply_to, now, wall_ms, bumps_epoch=bumps_epoch)
 
-    def write_markers(
-        self,
-        markers: Sequence[messages.MarkerToWrite],
-        reply_to: messages.ReplyTo,
-        now: Instant,
-        *,
-        timeout_ms: int,
-    ) -> None:
-        """Ends transactions; the `Reply`, a ProduceResponse in the order of the markers, follows
-        when they are replicated."""
-        self._stir()
-        wall_ms = now + self.wall_offset_ms
-        self._produce.write_markers(markers, reply_to, now, wall_ms, timeout_ms=timeout_ms)
-
-    def verify_transaction(
-        self,
-        topic_partition: TopicPartition,
-        producer: messages.TransactionalProducer,
-        release: Release,
-        now: Instant,
-    ) -> None:
-        """Before a coordinator writes into a producer's transaction in its partition: `release` is
-        called, now or later, with what the transaction coordinator says."""
-        self._stir()
-        partition = self._env.hosted.partitions.get(topic_partition)
-        wall_ms = now + self.wall_offset_ms
-        if partition is None or not self._verification.needs(partition, producer):
-            release(Verdict(ErrorCode.NONE, now, wall_ms))
-        else:
-            self._verification.hold(partition, producer, 0, wall_ms, release)
-
-    def describe_producers(self, topic: str, number: int) -> messages.ProducersOf:
-        """What the leader of a partition knows of its producers."""
-        return producers_of(self._env, topic, number)
-
     def append_as_coordinator(
         self,
         topic_partition: TopicPartition,
@@ -374,11 +342,6 @@ class Replicas:
         self._fetchers.on_fetch_response(token, response, now)
         self._stir()
         self._take_failed(now)
-
-    def on_transaction_verified(self, token: Token, code: ErrorCode, now: Instant) -> None:
-        """The answer to a `VerifyTransaction`, or why the coordinator could not be asked."""
-        self._stir()
-        self._verification.on_answer(token, code, now, now + self.wall_offset_ms)
 
     def on_list_offsets_response(
         self, token: Token, results: Sequence[messages.ListOffsetsResult] | None, now: Instant

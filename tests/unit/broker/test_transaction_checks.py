@@ -10,7 +10,7 @@ from tidelog.replication.messages import TransactionalProducer
 def ask(node, verdicts, transactional_id, number, *, producer_id=5, bumps_epoch=False):
     """A leader's question."""
     producer = TransactionalProducer(transactional_id, producer_id, 0, bumps_epoch)
-    node.broker.replicas.verify_transaction(
+    node.broker.replicas.transactions.verify_transaction(
         TopicPartition("t", number), producer, lambda found: verdicts.append(found.code), node.now
     )
 

@@ -51,7 +51,9 @@ class Bench:
     def mark(self, producer_epoch=0, *, bumps_epoch=False):
         """Another coordinator's marker for partition 0."""
         marker = MarkerToWrite("t", 0, 5, producer_epoch, EndTxnMarker(False, 0), bumps_epoch)
-        self.node.broker.replicas.write_markers([marker], "m", self.node.now, timeout_ms=1000)
+        self.node.broker.replicas.transactions.write_markers(
+            [marker], "m", self.node.now, timeout_ms=1000
+        )
         outputs = self.node.broker.replicas.take_outputs()
         self.node.broker.replicas.end_tick(self.node.now)
         outputs += self.node.broker.replicas.take_outputs()

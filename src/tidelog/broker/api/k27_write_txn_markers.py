@@ -85,7 +85,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     gathering = Gathering[list[ErrorCode]](1 + len(of_groups), finish)
     for index, row in enumerate(of_groups):
         _end_in_group(node, row.marker, gathering.part(1 + index), now)
-    node.replicas.write_markers(
+    node.replicas.transactions.write_markers(
         [row.marker for row in plain],
         MarkersCall(gathering.part(0)),
         now,

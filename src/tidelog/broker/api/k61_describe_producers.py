@@ -23,7 +23,7 @@ _ROWS: Final = Rows("topics.partitions", Shape(ProducersOf, topic="name"), by=["
 def handle(node: HasReplicas, context: RequestContext, request: Entity, _: Instant) -> None:
     """Answers from the logs that are led here."""
     rows = [
-        node.replicas.describe_producers(topic.name, number)
+        node.replicas.transactions.describe_producers(topic.name, number)
         for topic in request.topics
         for number in topic.partition_indexes
     ]

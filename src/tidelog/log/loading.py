@@ -157,16 +157,7 @@ class _Loader:
         found = self._drop_deleted()
         saved_epochs = self._read_epochs()
         epochs = self._cache_epochs(saved_epochs or [], found)
-        recovery = Recovery(
-            self.env.trace,
-            topic_partition,
-            self.config,
-            self.checkpoints,
-            self.clean,
-            self.segments,
-            epochs,
-            self.checkpoints.recovery_point > 0 and self.checkpoints.recovery_point in snapshots,
-        )
+        recovery = self._make_recovery(topic_partition, epochs, snapshots)
         log_end_offset = recovery.recover() if found else self.segments[0].base_offset
         log_end_offset = self._restart_if_due(recovery, snapshots, log_end_offset)
         log_start_offset = max(self.checkpoints.log_start_offset, self.segments[0].base_offset)
@@ -210,6 +201,21 @@ class _Loader:
             tail=TailCache(self.env.tails or TailBudget()),
             ledger=FlushLedger(topic_partition, self.env.effects),
             identity_is_unsynced=never_flushed and self._has_identity and not self.clean,
+        )
+
+    def _make_recovery(
+        self, partition: TopicPartition, epochs: LeaderEpochCache, snapshots: ProducerSnapshots
+    ) -> Recovery:
+        point = self.checkpoints.recovery_point
+        return Recovery(
+            self.env.trace,
+            partition,
+            self.config,
+            self.checkpoints,
+            self.clean,
+            self.segments,
+            epochs,
+            point > 0 and point in snapshots,
         )
 
     @property

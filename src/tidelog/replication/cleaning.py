@@ -7,7 +7,7 @@ their bytes differ then, and what they say does not.
 Every `log.cleaner.backoff.ms` all replicas are looked at; while there is something to do, again as
 soon as a round is over. A round goes on for `CLEANING_WORK_PER_TURN` each turn, which is a few
 milliseconds, and no faster than `log.cleaner.io.max.bytes.per.second`
-([decision 0038](../../../docs/decisions/0038-the-cleaner-works-in-slices-of-the-turn.md)).
+([decision 0037](../../../docs/decisions/0037-the-cleaner-works-in-slices-of-the-turn.md)).
 
 | what goes wrong | what happens |
 | --- | --- |

@@ -32,7 +32,7 @@ def test_an_empty_log_is_bootstrapped_as_kafka_does() -> None:
         for record in kafka
         if not isinstance(record, FeatureLevelRecord) or record.name in OURS
     ]
-    assert len(expected) == 6
+    assert len(expected) == 7
     assert activation_records(EMPTY_IMAGE, CONFIG) == expected
 
 

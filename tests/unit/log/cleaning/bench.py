@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from tests.control_batches import build_end_txn_marker
 from tests.unit.log.harness import WALL_MS, LogBench
 from tidelog.config import LogConfig
 from tidelog.env.effects import Flush, Replace
@@ -17,7 +16,7 @@ from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin, LogFlush
 from tidelog.records.batch import build_batch, decode_body, iter_headers
 from tidelog.records.compression import Codec
-from tidelog.records.control import EndTxnMarker
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 from tidelog.records.record import Record
 
 CONFIG = LogConfig(

@@ -134,13 +134,16 @@ class LogLoader:
         """Whether everything was read."""
         return self.position >= self.end
 
-    def take(self, data: bytes) -> LoadedBatches:
-        """What these batches hold; reading goes on behind them. Raises `CorruptBatch`."""
+    def take(self, data: bytes, upper: int) -> LoadedBatches:
+        """What these batches hold; reading goes on behind them. They are what there is first below
+        `upper`: none, when compaction has left nothing up to there. Raises `CorruptBatch`."""
         base, epoch = self.position, 0
         records: list[LogRecord] = []
         for place, header in iter_headers(data):
             self.position, epoch = header.last_offset + 1, header.leader_epoch
             records += _records_at(data, place, header)
+        if not data:
+            self.position = upper
         return LoadedBatches(base, self.position - 1, epoch, records)
 
 

@@ -258,7 +258,7 @@ class CoordinatorSeats(Generic[C]):
             self._fail(number, seat, "the log cannot be read")
             return 0
         try:
-            seat.coordinator.load(loader.take(data))
+            seat.coordinator.load(loader.take(data, seat.log.high_watermark))
         except ProtocolError as error:
             self.trace.event(
                 events.CoordinatorNotLoaded(

@@ -43,7 +43,7 @@ def loaded(*chunks, end):
     machine, image, loader = GroupsMachine(), GroupsImage(), LogLoader(0, end)
     for chunk in chunks:
         assert not loader.is_done
-        found = loader.take(chunk)
+        found = loader.take(chunk, end)
         records = [machine.decode(raw) for raw in found.records]
         image = machine.replay(image, records, found.last_offset, found.epoch)
     assert loader.is_done
@@ -56,9 +56,19 @@ def loaded(*chunks, end):
 
 def test_batches_are_read_as_one():
     loader = LogLoader(2, 9)
-    found = loader.take(batch(4, "g", 1) + batch(6, "h", 2))
+    found = loader.take(batch(4, "g", 1) + batch(6, "h", 2), 9)
     assert (found.base_offset, found.last_offset, found.epoch) == (2, 6, 3)
     assert len(found.records) == 2 and not loader.is_done
+
+
+def test_a_log_may_end_in_what_compaction_has_left_out():
+    loader = LogLoader(0, 9)
+    loader.take(batch(4, "g", 1), 8)
+    found = loader.take(b"", 8)
+    assert (found.base_offset, found.last_offset, found.records) == (5, 7, [])
+    assert not loader.is_done, "what is not committed yet is still to come"
+    loader.take(b"", 9)
+    assert loader.is_done
 
 
 def test_a_transaction_counts_from_its_marker_on():
@@ -80,7 +90,7 @@ def test_the_offsets_topic_of_kafka_is_loaded():
     """With its transactions, of which some were aborted, and the groups of other protocols."""
     data = kafka_files("node1")["__consumer_offsets-1/00000000000000000000.log"]
     machine, loader = GroupsMachine(), LogLoader(0, 1)
-    records = [machine.decode(raw) for raw in loader.take(data).records]
+    records = [machine.decode(raw) for raw in loader.take(data, 1).records]
     image = machine.replay(GroupsImage(), records, 0, 0)
     group = image.get("g-classic")
     assert group is not None and group.value is not None

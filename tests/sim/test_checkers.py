@@ -154,6 +154,7 @@ class FakeLog:
     marks: list[BatchMark]
     log_start_offset: int = 0
     reads: int = field(default=0)
+    cleaned_to: int = -1
 
     @property
     def log_end_offset(self) -> int:

@@ -50,7 +50,7 @@ class Replica(SimpleNamespace):
 def a_log(*marks: BatchMark, high_watermark: int = 0, start: int = 0, **more: Any) -> Any:
     end = marks[-1].last_offset + 1 if marks else start
     values = {"log_start_offset": start, "high_watermark": high_watermark, "marks": marks}
-    values |= {"last_stable_offset": high_watermark, "log_end_offset": end}
+    values |= {"last_stable_offset": high_watermark, "log_end_offset": end, "cleaned_to": -1}
     values["epoch_at"] = lambda offset: next(m.leader_epoch for m in marks if offset <= m[1])
     return SimpleNamespace(**{**values, **more})
 

@@ -309,7 +309,7 @@ def test_a_turn_that_is_too_long_says_what_took_long():
         SimClient(world, 1).create_topic("t")
 
 
-def test_a_clean_stop_closes_its_logs_in_one_turn():
+def test_a_clean_stop_saves_its_logs_in_slices():
     world = World(1)
     world.set_hardware(Hardware())
     checker = BoundedTurn(world)
@@ -324,7 +324,7 @@ def test_a_clean_stop_closes_its_logs_in_one_turn():
     assert checker.longest_us < MAX_TURN_MS * 1000
     world.stop(2)
     world.run_until(lambda: world.hosts[2].node is None, 10_000)
-    assert checker.longest_us > MAX_TURN_MS * 1000
+    assert checker.longest_us < MAX_TURN_MS * 1000
 
 
 def test_a_deposed_leader_is_noticed():

@@ -132,8 +132,12 @@ class BrokerSide:
         held = broker.held_questions
         return earliest(
             broker.replicas.deadline(),
-            self.lifecycle.deadline() if self.directory.is_loaded else None,
-            broker.producer_ids.deadline(),
+            # No call is made before all logs are loaded.
+            *(
+                [self.lifecycle.deadline(), broker.producer_ids.deadline()]
+                if self.directory.is_loaded
+                else []
+            ),
             held.deadline(caught_up=self.lifecycle.has_caught_up) if held.has_any else None,
         )
 

@@ -20,9 +20,9 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Does nothing."""
 
 
-def _load_as_clean(load: Original, self: LogDirectory, _clean: bool, *rest: Any) -> None:
+def _load_as_clean(begin: Original, self: LogDirectory, _clean: bool, *rest: Any) -> Any:
     """Every stop counts as a clean one."""
-    load(self, True, *rest)
+    return begin(self, True, *rest)
 
 
 def _keep_marker(delete: Original, self: MemoryDisk, path: str, **how: Any) -> None:
@@ -64,7 +64,7 @@ SAFEGUARDS: Final = (
         "r15", "marker-removed-first", "trusting a torn log because an earlier stop was clean"
     ).wrapped(MemoryDisk, "delete", _keep_marker),
     guard("r15", "recovery-after-unclean-stop", "trusting a torn log").wrapped(
-        LogDirectory, "_load_logs", _load_as_clean
+        LogDirectory, "_begin_start", _load_as_clean
     ),
     # Devices ---------------------------------------------------------------------------------
     guard("r21", "offline-after-an-error", "writing behind a write that failed").replaced(

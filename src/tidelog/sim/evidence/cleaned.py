@@ -9,14 +9,19 @@ gone for the right reason.
 | a record with a value | a committed record of the same key is newer |
 | a tombstone | the same, or `delete.retention.ms` has passed since it was written |
 | a record without a key | none is needed |
-| a control batch | none is needed: without transactions nothing depends on it |
+| a record of an aborted transaction | none is needed |
+| a control batch | none is needed: what depends on it is judged by what readers are shown |
+
+Of a transaction that is still open nothing may be missing, and nothing in it supersedes others.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from tidelog.log.log import Log
-from tidelog.records.batch import BatchHeader, decode_body, iter_headers
+from tidelog.model import NO_PRODUCER_ID
+from tidelog.records.batch import decode_body, iter_headers
+from tidelog.records.control import EndTxnMarker, read_end_txn_marker
 from tidelog.records.record import Record
 
 
@@ -28,6 +33,9 @@ class CleanedBatch(NamedTuple):
     leader_epoch: int
     records: tuple[Record, ...]
     """None of a control batch."""
+    transaction_of: int = NO_PRODUCER_ID
+    """The producer whose transaction it belongs to, or ends."""
+    marker: EndTxnMarker | None = None
 
 
 def read_batches(data: bytes) -> Iterator[CleanedBatch]:
@@ -37,12 +45,26 @@ def read_batches(data: bytes) -> Iterator[CleanedBatch]:
             header.base_offset,
             header.last_offset,
             header.leader_epoch,
-            _records(data, position, header),
+            () if header.is_control else tuple(decode_body(data, position, header)),
+            header.producer_id if header.is_transactional else NO_PRODUCER_ID,
+            read_end_txn_marker(data, position) if header.is_control else None,
         )
 
 
-def _records(data: bytes, position: int, header: BatchHeader) -> tuple[Record, ...]:
-    return () if header.is_control else tuple(decode_body(data, position, header))
+def _fates(batches: list[CleanedBatch]) -> dict[int, bool]:
+    """Of the batches by their base offset: whether their transaction was committed; without one
+    they count as committed. Those of open transactions are left out."""
+    fates: dict[int, bool] = {}
+    undecided: dict[int, list[int]] = {}
+    for batch in batches:
+        if batch.marker is not None:
+            ended = undecided.pop(batch.transaction_of, [])
+            fates |= dict.fromkeys(ended, batch.marker.is_commit)
+        elif batch.transaction_of == NO_PRODUCER_ID:
+            fates[batch.base_offset] = True
+        else:
+            undecided.setdefault(batch.transaction_of, []).append(batch.base_offset)
+    return fates
 
 
 def complaint(
@@ -53,7 +75,13 @@ def complaint(
     if not held:
         return None
     known = {batch.base_offset: batch for batch in true}
-    newest = {record.key: record.offset for batch in true for record in batch.records}
+    fates = _fates(true)
+    newest = {
+        record.key: record.offset
+        for batch in true
+        if fates.get(batch.base_offset)
+        for record in batch.records
+    }
     there: set[int] = set()
     for batch in held:
         original = known.get(batch.base_offset)
@@ -65,7 +93,12 @@ def complaint(
     end = held[-1].last_offset
     for batch in true:
         for record in batch.records if batch.last_offset <= end else ():
-            if record.offset in there or record.key is None or record.offset < newest[record.key]:
+            if record.offset in there or record.key is None:
+                continue
+            is_committed = fates.get(batch.base_offset)
+            if is_committed is None:
+                return f"a record of an open transaction is missing, offset {record.offset}"
+            if not is_committed or record.offset < newest[record.key]:
                 continue
             retention_ms = log.config.delete_retention_ms
             if record.value is None and record.timestamp + retention_ms <= wall_ms:

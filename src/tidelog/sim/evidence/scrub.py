@@ -5,7 +5,7 @@ repair. What may lawfully be old (the index files of an active segment, a checkp
 only looked at for its form.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from struct import iter_unpack
 from typing import Final, NamedTuple
 
@@ -16,6 +16,7 @@ from tidelog.log import checkpoint
 from tidelog.log.file_names import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
+from tidelog.model import INTERNAL_TOPICS, TopicPartition
 from tidelog.records.batch import batch_size_at, read_header, verify_crc
 
 _NAME_DIGITS: Final = 20
@@ -69,9 +70,13 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
     """Everything that is wrong. `settled`: nothing is being written, so that what lags behind for
     a moment must agree too."""
     found = list(_scrub_root(disk))
+    cleaned = _cleaned(disk)
     for name in disk.list_dir():
-        if parse_partition_name(name) is not None:
-            found += (f"{name}/{complaint}" for complaint in _scrub_partition(disk, name, settled))
+        partition = parse_partition_name(name)
+        if partition is not None:
+            may_have_gaps = partition in cleaned or partition.topic in INTERNAL_TOPICS
+            complaints = _scrub_partition(disk, name, settled, may_have_gaps)
+            found += (f"{name}/{complaint}" for complaint in complaints)
     return found
 
 
@@ -93,7 +98,17 @@ def _scrub_root(disk: Disk) -> Iterator[str]:
         yield f"{checkpoint.META_PROPERTIES_FILE}: {error}"
 
 
-def _scrub_partition(disk: Disk, directory: str, settled: bool) -> Iterator[str]:
+def _cleaned(disk: Disk) -> Collection[TopicPartition]:
+    """The partitions that a cleaner was in; none if the file cannot be read."""
+    try:
+        return checkpoint.decode_offsets(disk.read_file(checkpoint.CLEANER_FILE) or b"")
+    except _DAMAGE:
+        return ()
+
+
+def _scrub_partition(
+    disk: Disk, directory: str, settled: bool, may_have_gaps: bool
+) -> Iterator[str]:
     files = {
         name: disk.read_file(f"{directory}/{name}") or b"" for name in disk.list_dir(directory)
     }
@@ -108,7 +123,9 @@ def _scrub_partition(disk: Disk, directory: str, settled: bool) -> Iterator[str]
         batches, complaint = batches_of(files[name])
         if complaint is not None:
             yield f"{name}: {complaint}"
-        if everything and batches and batches[0].base_offset != everything[-1].last_offset + 1:
+        due = everything[-1].last_offset + 1 if everything else 0
+        begin = batches[0].base_offset if batches else due
+        if begin < due or (everything and begin > due and not may_have_gaps):
             yield f"{name}: begins with {batches[0]} after {everything[-1]}"
         everything += batches
         if name != logs[-1]:

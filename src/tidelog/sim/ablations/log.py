@@ -48,10 +48,10 @@ def _refuse_unknown(admit: Original, self: ProducerStates, header: BatchHeader, 
     return admit(self, header, origin)
 
 
-def _answer_where_it_would_be(append: Original, self: Log, *args: Any) -> Any:
+def _answer_where_it_would_be(append: Original, self: Log, *args: Any, **how: Any) -> Any:
     """A duplicate is answered with the log end instead of the offset of the first time."""
     end = self.log_end_offset
-    result = append(self, *args)
+    result = append(self, *args, **how)
     return result._replace(first_offset=end) if result.first_offset < end else result
 
 

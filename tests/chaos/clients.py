@@ -67,10 +67,11 @@ class Tally:
         # The highest acknowledged n of each partition.
         self.acked: dict[int, int] = {}
 
-    def ack(self, partition: int, n: int, offset: int, begun: int) -> None:
+    def ack(self, partition: int, n: int, offset: int | None, begun: int) -> None:
         self.acked[partition] = max(n, self.acked.get(partition, -1))
-        # An idempotent producer's retry may be answered without an offset.
-        answer = (n, max(offset, -1), begun)
+        # A retry may be answered without an offset, and librdkafka takes a batch for acknowledged
+        # when a later one is: then it has none either.
+        answer = (n, -1 if offset is None else max(offset, -1), begun)
         self._unwritten.setdefault((partition, self._answered, ""), []).append(answer)
 
     def fail(self, partition: int, n: int, begun: int, outcome: str, why: str) -> None:

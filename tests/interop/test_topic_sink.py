@@ -17,7 +17,6 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.sink.commits import COMMITS_TOPIC, Task, write_once
 from tidelog.pipeline.sink.options import SinkOptions, parse_sink_options
 from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
-from tidelog.testing import LocalCluster
 
 READ_TIMEOUT_S = 60
 
@@ -158,10 +157,3 @@ def test_a_stream_whose_last_batch_is_repeated_writes_once(
         for file in commits if repetition == 0 else ():
             file.unlink()
     assert committed(kafka, "streamed") == list(range(1000))
-
-
-def test_our_brokers_say_that_they_have_no_transactions(cluster: LocalCluster):
-    options = exactly_once(cluster.bootstrap_servers, "any")
-    with pytest.raises(UsageError, match="has no transactions") as caught:
-        write_once(rows(0, 1), options, Task("q6", 0, 0))
-    assert "at-least-once" in caught.value.hint

@@ -1,6 +1,6 @@
 """`df.write.format("tidelog")` and `writeStream.format("tidelog")` on three nodes of ours.
 
-Exactly-once is tested in `tests/interop`, where there is a broker with transactions.
+`tests/interop` has more of exactly-once, against Apache Kafka.
 """
 
 import uuid
@@ -93,13 +93,8 @@ def test_a_stream_is_copied_as_a_source_gave_it(spark, cluster, topic, tmp_path)
         ("'k' key", {"topic": "any"}, "there is no column `value` among `key`"),
         ("'v' value", {}, "no topic is given"),
         ("'v' value, CAST(NULL AS STRING) topic", {}, "row 0 of a task has no topic"),
-        (
-            "'v' value",
-            {"topic": "any", "deliveryGuarantee": "exactly-once", "writeId": "w"},
-            "has no transactions, which `exactly-once` needs",
-        ),
     ],
-    ids=["unknown-topic", "no-value", "no-topic", "row-without-topic", "no-transactions"],
+    ids=["unknown-topic", "no-value", "no-topic", "row-without-topic"],
 )
 def test_what_cannot_be_written_is_one_clear_error(spark, cluster, columns, options, message):
     frame = spark.range(1).coalesce(1).selectExpr(*columns.split(", "))
@@ -107,6 +102,15 @@ def test_what_cannot_be_written_is_one_clear_error(spark, cluster, columns, opti
         write(frame, cluster, **options)
     assert message in str(caught.value)
     assert "hint: " in str(caught.value)
+
+
+def test_a_write_that_is_repeated_is_there_once(spark, cluster, topic):
+    """In transactions of our own brokers: by the id of the write, and not of its attempt."""
+    frame = spark.range(300).repartition(2).selectExpr("CAST(id AS STRING) value")
+    for write_id in ("first", "first", "second"):
+        write(frame, cluster, topic=topic, deliveryGuarantee="exactly-once", writeId=write_id)
+    found = records(spark, cluster, topic).groupBy("value").count().collect()
+    assert len(found) == 300 and {row["count"] for row in found} == {2}
 
 
 def test_asking_for_a_topic_does_not_create_it(spark, cluster):

@@ -169,7 +169,8 @@ class LeaderEpochCache:
         records before its files are durable."""
         self.is_new = False
         self.saved_epoch = self.latest_epoch
-        file = disk.new_file(self._path)
+        file = disk.open(self._path, create=True)
+        file.truncate(0)
         file.append((encode_epochs(self.entries),))
         return file
 

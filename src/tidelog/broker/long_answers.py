@@ -60,7 +60,8 @@ class LongAnswers:
             self._waiting.append(answer)
 
     def wake(self, now: Instant) -> None:
-        """Goes on with what waits, as far as this turn has room; the next one is all theirs."""
+        """Continues the answers that wait, until `ANSWER_WORK_PER_TURN` is spent in this turn. New
+        answers and those that still wait then have the whole work of the next turn."""
         self._woken_at = now
         while self._waiting and self._left > 0:
             answer = self._waiting.popleft()

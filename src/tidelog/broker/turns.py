@@ -99,8 +99,9 @@ class Turns:
             self._connections.end_turn(connection, self._serve(connection, turn, now))
 
     def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
-        """Handles requests as long as the connection has room, and until one of them has spent the
-        work of the turn; returns how many. Those that make no files never wait for others."""
+        """Handles requests of one connection; returns how many. The node stops when
+        `MAX_IN_FLIGHT_REQUESTS` of the connection wait for their answers, and after a request that
+        used up the work of the turn. Requests that make no files never wait for others."""
         work, handled = self._work, 0
         for frame in frames:
             if not connection.has_room:

@@ -19,8 +19,8 @@ What may change:
 nothing else can refuse the request any more. Its leader writes it as soon as it is decided, so a
 change of leaders right then may lose the rest of the request and keep the version, or neither.
 
-- `transaction.version` goes up and down (KIP-890): clients of its level 2 get an epoch for each
-  transaction, from level 1 on the coordinator's log has room for what that needs.
+- `transaction.version` goes up and down (KIP-890): at level 2 the coordinator gives a client a new
+  epoch for each transaction; from level 1 on it writes the fields that level 2 needs into its log.
 
 Left out: features that this software knows only at level 0: raising them is
 refused, because no node supports more.

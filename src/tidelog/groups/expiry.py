@@ -53,7 +53,7 @@ class Expiry:
         self.due_at = Instant(now + self._env.config.offsets_retention_check_interval_ms)
 
     def wake(self, now: Instant) -> None:
-        """Begins a look when it is time, or goes on with it."""
+        """Begins to look at all groups when it is due, or looks at the next ones."""
         if self.due_at is None or now < self.due_at:
             return
         env, budget = self._env, OFFSETS_EXPIRED_PER_TURN

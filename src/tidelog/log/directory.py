@@ -183,7 +183,7 @@ class LogDirectory:
         return self._start
 
     def load(self, most_work: int) -> None:
-        """Goes on with the start; it may end with a flush, see `on_logs_recovered`."""
+        """Loads the next logs of the start; it may end with a flush, see `on_logs_recovered`."""
         start = self._start
         assert start is not None, "all logs are loaded"
         self._open_some(start, most_work)

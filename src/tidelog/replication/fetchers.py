@@ -64,7 +64,7 @@ class Fetchers:
             fetcher.poll(now)
 
     def apply_rest(self, now: Instant) -> None:
-        """Goes on with answers of which earlier turns have left something."""
+        """Applies the next partitions of fetch answers that earlier turns did not finish."""
         for fetcher in self._by_leader.values():
             if fetcher.has_rest:
                 fetcher.apply_rest(now)

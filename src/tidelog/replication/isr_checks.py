@@ -58,8 +58,8 @@ class IsrChecks:
         return earliest(self._full.next_at, self._short.next_at)
 
     def check_isrs(self, now: Instant) -> None:
-        """Begins a check of all led partitions if it is time to, and goes on with what is under
-        way."""
+        """Begins a check of all led partitions if it is due, and checks the next partitions of one
+        that has begun."""
         late_ms = self.schedule.due(now)
         if late_ms is not None and not self._is_paused(late_ms):
             self._full.begin(self._env.hosted.partitions.values(), now)

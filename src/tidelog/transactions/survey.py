@@ -48,7 +48,7 @@ class Survey:
         self.due_at = now
 
     def wake(self, now: Instant) -> None:
-        """Begins a look when it is time, or goes on with it."""
+        """Begins to look at all ids when it is due, or looks at the next ones."""
         if self.due_at is None or now < self.due_at:
             return
         env = self._env

@@ -26,9 +26,9 @@ Left out: what is coordinated (`group_seats.py`, `transaction_seats.py`).
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tidelog.broker import events
 from tidelog.broker.coordinator_log import CoordinatorLog, LogLoader
@@ -40,61 +40,10 @@ from tidelog.limits import COORDINATOR_LOAD_BYTES_PER_TURN
 from tidelog.metadata.image import MetadataImage, TopicImage
 from tidelog.model import TopicPartition
 from tidelog.replication.replicas import Replicas
-from tidelog.rsm.kernel import Committed
+from tidelog.rsm.coordinator import Coordinator, Refused
 from tidelog.rsm.placement import partition_of
 
-
-class Coordinator(Protocol):
-    """What a seat needs of the coordinator of one partition, over the kernel."""
-
-    wall_offset_ms: int
-    """Wall time in ms minus monotonic time in ms."""
-
-    @property
-    def active(self) -> bool:
-        """Whether it decides."""
-
-    @property
-    def has_uncommitted(self) -> bool:
-        """Whether answers may wait for the high watermark."""
-
-    @property
-    def is_deposed(self) -> bool:
-        """Whether an append has shown that another node leads."""
-
-    @property
-    def entries(self) -> Sized:
-        """What the log knows."""
-
-    def load(self, batch: Committed[Any]) -> None:
-        """Takes the next batches of the log, which are committed."""
-
-    def become_active(self, epoch: int, now: Instant) -> None:
-        """Everything before this leadership is loaded: decides from now on."""
-
-    def on_high_watermark(self, high_watermark: int, now: Instant) -> None:
-        """Everything below is committed."""
-
-    def resign(self) -> None:
-        """Another node leads: refuses all that wait."""
-
-    def handle(self, request: Any, reply_to: Hashable, now: Instant) -> None:
-        """Decides one request."""
-
-    def wake(self, now: Instant) -> None:
-        """Does what is due."""
-
-    def deadline(self) -> Instant | None:
-        """When something is due."""
-
-    def take_replies(self) -> Sequence[tuple[Hashable, Any]]:
-        """All answers that became due."""
-
-    def check(self) -> None:
-        """Asserts its invariants."""
-
-
-C = TypeVar("C", bound=Coordinator)
+C = TypeVar("C", bound=Coordinator[Any, Any, Any])
 Response = TypeVar("Response")
 
 
@@ -142,8 +91,6 @@ class CoordinatorSeats(Generic[C]):
     topic_name: str
     # The coordinator of a partition, by its name and over its log.
     make: Callable[[TopicPartition, CoordinatorLog], C]
-    # The answer to a request that no coordinator can look at.
-    refused: Callable[[ErrorCode], Any]
     # How long a request may wait for the replicas.
     write_timeout_ms: int
     node_id: int
@@ -283,10 +230,10 @@ class CoordinatorSeats(Generic[C]):
         """As `hand_over`, to the coordinator of a partition."""
         seat = self._led(number)
         if seat is None:
-            call.settle(self.refused(ErrorCode.NOT_COORDINATOR))
+            call.settle(Refused(ErrorCode.NOT_COORDINATOR))
             return
         if not seat.coordinator.active:
-            call.settle(self.refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            call.settle(Refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
         self.touch(number, seat, now)
         seat.coordinator.handle(request, call, now)
@@ -351,7 +298,7 @@ class CoordinatorSeats(Generic[C]):
             self._busy[number] = seat
         while self._held and self._held[0][0] <= now:
             _, call = self._held.popleft()
-            call.settle(self.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            call.settle(Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
 
     def _due(self, now: Instant) -> Iterator[tuple[int, Seat[C]]]:
         for number, seat in self._seats.items():

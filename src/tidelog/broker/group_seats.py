@@ -23,7 +23,6 @@ from tidelog.groups.messages import (
     EndTransaction,
     LeaveGroup,
     ListedGroup,
-    Refused,
     Request,
     Response,
 )
@@ -33,6 +32,7 @@ from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.replication.messages import TransactionalProducer
 from tidelog.replication.replicas import Replicas
 from tidelog.replication.verification import Verdict
+from tidelog.rsm.coordinator import Refused
 
 _WRITES: Final = (
     CommitOffsets,
@@ -73,7 +73,6 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
         super().__init__(
             topic_name=OFFSETS_TOPIC,
             make=make,
-            refused=Refused,
             write_timeout_ms=config.groups.offsets_commit_timeout_ms,
             node_id=config.node_id,
             replicas=replicas,

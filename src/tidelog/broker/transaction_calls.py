@@ -11,12 +11,12 @@ from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.transaction_seats import TransactionCall, TransactionSeats
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.rsm.coordinator import Refused
 from tidelog.transactions.messages import (
     EndTransaction,
     InitProducerId,
     ProducerGranted,
     ProducerIdNeeded,
-    Refused,
     Response,
 )
 

@@ -19,7 +19,7 @@ from tidelog.model import TRANSACTIONS_TOPIC, TopicPartition
 from tidelog.replication.replicas import Replicas
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.endings import WantedMarkers
-from tidelog.transactions.messages import Marker, Refused, Request, Response
+from tidelog.transactions.messages import Marker, Request, Response
 from tidelog.transactions.records import Transaction
 
 
@@ -48,7 +48,6 @@ class TransactionSeats(CoordinatorSeats[TransactionCoordinator]):
         super().__init__(
             topic_name=TRANSACTIONS_TOPIC,
             make=make,
-            refused=Refused,
             write_timeout_ms=config.broker.request_timeout_ms,
             node_id=config.node_id,
             replicas=replicas,

@@ -26,10 +26,10 @@ from tidelog.groups.messages import (
     GroupProtocol,
     JoinedMember,
     JoinGroupResult,
-    ReplyTo,
     SyncGroupResult,
 )
 from tidelog.groups.records import GroupValue, MemberValue
+from tidelog.rsm.coordinator import ReplyTo
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -54,12 +54,13 @@ from tidelog.groups.consumer_records import (
 from tidelog.groups.env import Env
 from tidelog.groups.events import RemovalReason
 from tidelog.groups.group_state import GroupState
-from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, ReplyTo
+from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult
 from tidelog.groups.reconciliation import Goal, reconciled
 from tidelog.groups.records import GroupRecord, GroupsRecord
 from tidelog.groups.regexes import matching
 from tidelog.limits import REGEX_REFRESH_MS
 from tidelog.model import uuid_to_text
+from tidelog.rsm.coordinator import ReplyTo
 from tidelog.rsm.timers import Timers
 
 JOIN: Final = 0

@@ -2,13 +2,7 @@
 
 A group belongs to the partition that the hash of its id names (`rsm/placement.py`), and to the
 broker that leads this partition. So the leader election of partitions is that of coordinators too.
-
-Theory. The coordinator is a state machine on the kernel (`rsm/kernel.py`), as the controller is:
-it decides a request against the newest state, appends records, and answers when they are committed.
-Its log is a partition, so committed means: below the high watermark. A new coordinator first loads,
-which is replaying the partition up to where its leadership began; it decides nothing before all of
-that is committed, so that it never shows an offset that another leader could take back. When the
-leadership is lost, all that was not committed is gone, and all that wait get NOT_COORDINATOR.
+How a coordinator loads, decides and resigns is in `rsm/coordinator.py`.
 
 What members of classic groups are doing at the moment is not in the log (`classic_group.py`). A new
 coordinator has the members of the last written generation; their sessions begin with its own
@@ -50,20 +44,19 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupImage, GroupsImage, GroupsMachine
 from tidelog.groups.joining import Joining
 from tidelog.groups.membership import Membership
-from tidelog.groups.messages import Refused, Reply, ReplyTo, Request
+from tidelog.groups.messages import Request, Response
 from tidelog.groups.offsets import Offsets
 from tidelog.groups.queries import Queries
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.topics import Topics
 from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
-from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
+from tidelog.rsm.coordinator import NOT_COORDINATOR, Coordinator, ReplyTo
+from tidelog.rsm.kernel import Kernel, ReplicatedLog
 from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.shared_map import SharedMap
 
-_NOT_COORDINATOR: Final = Refused(ErrorCode.NOT_COORDINATOR)
 
-
-class GroupCoordinator:
+class GroupCoordinator(Coordinator[Env, Request, Response]):
     """The groups of one partition."""
 
     def __init__(
@@ -84,9 +77,10 @@ class GroupCoordinator:
             compacted=True,
         )
         self._kernel = kernel
-        self._env = env = Env(
+        env = Env(
             subject=subject, config=config, prng=prng, trace=trace, kernel=kernel, topics=topics
         )
+        super().__init__(env)
         self._rebalances = Rebalances(env)
         self._joining = Joining(env, self._rebalances)
         self._membership = Membership(env, self._rebalances)
@@ -96,16 +90,6 @@ class GroupCoordinator:
         self._expiry = Expiry(env)
 
     # Views --------------------------------------------------------------------------------
-
-    @property
-    def active(self) -> bool:
-        """Whether this node decides for these groups."""
-        return self._kernel.active
-
-    @property
-    def has_uncommitted(self) -> bool:
-        """Whether answers may wait for the high watermark."""
-        return self._kernel.has_uncommitted
 
     @property
     def committed(self) -> GroupsImage:
@@ -123,29 +107,11 @@ class GroupCoordinator:
         return self._env.groups
 
     @property
-    def is_deposed(self) -> bool:
-        """Whether an append has shown that another node leads: the owner must `resign` it."""
-        return self._env.is_deposed
-
-    @property
-    def wall_offset_ms(self) -> int:
-        """Wall time in ms minus monotonic time in ms."""
-        return self._env.wall_offset_ms
-
-    @wall_offset_ms.setter
-    def wall_offset_ms(self, value: int) -> None:
-        self._env.wall_offset_ms = value
-
-    @property
     def topics(self) -> Topics:
         """What it knows of topics; its owner keeps it up to date."""
         return self._env.topics
 
     # The log ------------------------------------------------------------------------------
-
-    def load(self, batch: Committed[LogRecord]) -> None:
-        """Takes the next batches of the log, which are committed."""
-        self._kernel.on_committed(batch)
 
     def become_active(self, epoch: int, now: Instant) -> None:
         """Everything before this leadership is loaded: decides from now on. The members that the
@@ -163,15 +129,10 @@ class GroupCoordinator:
             if len(group.members) > env.config.max_size:
                 self._rebalances.prepare(group, RebalanceReason.TOO_MANY_MEMBERS, now)
 
-    def on_high_watermark(self, high_watermark: int, now: Instant) -> None:
-        """Everything below is committed; answers that waited for it are due."""
-        self._kernel.on_high_watermark(high_watermark)
-        self._collect(now)
-
     def resign(self) -> None:
         """Another node leads: all that wait get NOT_COORDINATOR."""
         env = self._env
-        self._kernel.resign(_NOT_COORDINATOR)
+        self._kernel.resign(NOT_COORDINATOR)
         for group in env.groups.values():
             for member in group.members.values():
                 self._rebalances.answer_waiting(member, ErrorCode.NOT_COORDINATOR)
@@ -180,7 +141,7 @@ class GroupCoordinator:
         for reply_to, response in self._kernel.take_replies():
             if not isinstance(reply_to, AssignmentCommitted):
                 assert not isinstance(response, AssignmentCommitted), f"{response}"
-                env.replies.append(Reply(reply_to, response))
+                env.answer(reply_to, response)
 
     # Requests -----------------------------------------------------------------------------
 
@@ -188,16 +149,11 @@ class GroupCoordinator:
         """All groups, in no particular order."""
         return self._queries.list()
 
-    def handle(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
-        """Decides one request; its answer comes out of `take_replies`, now or later."""
-        assert self.active, f"{self._env.subject} decides nothing yet"
+    def _decide(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
         _DECIDERS[type(request)](self, request, reply_to, now)
-        self._collect(now)
 
-    def wake(self, now: Instant) -> None:
+    def _wake(self, now: Instant) -> None:
         """Ends the sessions and waits that are due."""
-        if not self.active:
-            return
         timers = self._env.timers
         while (key := timers.take_due(now)) is not None:
             group_id, member_id = key
@@ -210,7 +166,6 @@ class GroupCoordinator:
                 self._rebalances.on_silent(group, member_id, now)
         self._consumers.wake(now)
         self._expiry.wake(now)
-        self._collect(now)
 
     def deadline(self) -> Instant | None:
         """When a session or a wait may be over, or offsets may have expired."""
@@ -224,20 +179,14 @@ class GroupCoordinator:
             consumers.revocations.next(),
         )
 
-    def take_replies(self) -> list[Reply]:
-        """All answers that became due."""
-        replies, self._env.replies = self._env.replies, []
-        return replies
-
-    def _collect(self, now: Instant) -> None:
-        """Takes what is committed from the kernel: answers, and assignments for members."""
-        while self._kernel.has_replies:
-            for reply_to, response in self._kernel.take_replies():
-                if isinstance(reply_to, AssignmentCommitted):
-                    self._rebalances.on_assignment_committed(reply_to, now)
-                else:
-                    assert not isinstance(response, AssignmentCommitted), f"{response}"
-                    self._env.answer(reply_to, response)
+    def _on_committed(
+        self, reply_to: Hashable, response: Response | AssignmentCommitted, now: Instant
+    ) -> None:
+        if isinstance(reply_to, AssignmentCommitted):
+            self._rebalances.on_assignment_committed(reply_to, now)
+        else:
+            assert not isinstance(response, AssignmentCommitted), f"{response}"
+            self._env.answer(reply_to, response)
 
     # Invariants ---------------------------------------------------------------------------
 

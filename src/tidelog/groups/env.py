@@ -1,8 +1,8 @@
-"""What the parts of one coordinator share: its log, its groups, its deadlines, its answers.
+"""What the parts of one group coordinator share, over that of all (`rsm/coordinator.py`): its
+groups and their deadlines.
 
-Two kinds of answers leave a coordinator. An answer about what members do at the moment leaves at
-once (`answer`). An answer that reports something as done waits until the record of it is committed
-(`append`): the kernel holds it.
+An answer about what members do at the moment leaves at once (`answer`). An answer that reports
+something as done waits until the record of it is committed (`append`).
 """
 
 from collections.abc import Hashable, Sequence
@@ -12,14 +12,14 @@ from typing import NamedTuple
 from tidelog.config import GroupsConfig
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
-from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.image import GroupsImage, GroupsLogRecord
-from tidelog.groups.messages import Refused, Reply, ReplyTo, Response
+from tidelog.groups.messages import Response
 from tidelog.groups.topics import Topics
-from tidelog.rsm.kernel import Decision, Kernel
+from tidelog.rsm.coordinator import CoordinatorEnv, Refused, ReplyTo
+from tidelog.rsm.kernel import Kernel
 from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.timers import Timers
 
@@ -35,35 +35,19 @@ class AssignmentCommitted(NamedTuple):
 GroupsKernel = Kernel[GroupsImage, GroupsLogRecord, LogRecord, Response | AssignmentCommitted]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Env:
+@dataclass(eq=False, kw_only=True)
+class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentCommitted]):
     """The surroundings of the parts of one coordinator."""
 
     # The partition that the coordinator lives on, for log lines.
     subject: str
     config: GroupsConfig
     prng: Prng
-    trace: Trace
-    kernel: GroupsKernel
     topics: Topics
     # Groups with members, or with member ids that were given out; empty unless active.
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     # By group, and the member whose deadline it is; without one the group's own.
     timers: Timers[tuple[str, str]] = field(default_factory=Timers)
-    # Answers that are due, those aside that the kernel holds.
-    replies: list[Reply] = field(default_factory=list)
-    # Whether an append found that the partition is not led here any more.
-    is_deposed: bool = False
-    # Wall time in ms minus monotonic time in ms; set by the node.
-    wall_offset_ms: int = 0
-
-    def wall_ms(self, now: Instant) -> int:
-        """Wall time."""
-        return now + self.wall_offset_ms
-
-    def answer(self, reply_to: ReplyTo, response: Response) -> None:
-        """Answers at once."""
-        self.replies.append(Reply(reply_to, response))
 
     def append(
         self,
@@ -71,23 +55,10 @@ class Env:
         response: Response | AssignmentCommitted | None = None,
         reply_to: Hashable | None = None,
     ) -> ErrorCode:
-        """Writes the records; the answer leaves when they, and all before them, are committed. With
-        an error nothing is written, and the answer is the caller's business."""
-        if self.is_deposed:
-            return ErrorCode.NOT_COORDINATOR
-        if not self.kernel.has_room:
+        """As that of all coordinators; nothing is written while too many wait for replicas."""
+        if not self.is_deposed and not self.kernel.has_room:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        try:
-            offset = self.kernel.submit(Decision(response, records), reply_to)
-        except ProtocolError as error:
-            # Larger than the partition takes a batch, or of a producer or a transaction coordinator
-            # that was deposed.
-            is_too_large = error.code is ErrorCode.RECORD_LIST_TOO_LARGE
-            return ErrorCode.UNKNOWN_SERVER_ERROR if is_too_large else error.code
-        if offset is None:
-            self.is_deposed = True
-            return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.NONE
+        return super().append(records, response, reply_to)
 
     def write(
         self, records: Sequence[GroupsLogRecord], response: Response, reply_to: ReplyTo

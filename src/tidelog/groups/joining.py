@@ -19,10 +19,11 @@ from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import Env
 from tidelog.groups.events import RebalanceReason
 from tidelog.groups.group_state import GroupState
-from tidelog.groups.messages import NO_MEMBER, JoinGroup, JoinGroupResult, Refused, ReplyTo
+from tidelog.groups.messages import NO_MEMBER, JoinGroup, JoinGroupResult
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
 from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
+from tidelog.rsm.coordinator import Refused, ReplyTo
 
 
 class Joining:

@@ -26,12 +26,12 @@ from tidelog.groups.messages import (
     LeaveGroup,
     LeaveGroupResult,
     Leaver,
-    ReplyTo,
     SyncGroup,
     SyncGroupResult,
 )
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
+from tidelog.rsm.coordinator import ReplyTo
 
 
 class Membership:

@@ -5,7 +5,6 @@ partition. Every request has one answer: its own result, or a `Refused`
 when the coordinator could not look at it at all.
 """
 
-from collections.abc import Hashable
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -15,19 +14,11 @@ from tidelog.groups.group_state import GroupState, GroupType
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import TopicPartition
 from tidelog.records.control import EndTxnMarker
-
-ReplyTo = Hashable
-"""The broker's own handle of a request."""
+from tidelog.rsm.coordinator import Refused
 
 NO_MEMBER = ""
 """The member id of a client that has none yet, or that is not a member."""
 NO_GENERATION = -1
-
-
-class Refused(NamedTuple):
-    """The coordinator is not here, is being loaded, or cannot write: for any request."""
-
-    error_code: ErrorCode
 
 
 # Membership --------------------------------------------------------------------------------
@@ -359,10 +350,3 @@ Result = (
     | DeleteGroupResult
 )
 Response = Result | Refused
-
-
-class Reply(NamedTuple):
-    """The answer to a request that was handed in with this `reply_to`."""
-
-    reply_to: ReplyTo
-    response: Response

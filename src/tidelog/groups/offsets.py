@@ -39,13 +39,12 @@ from tidelog.groups.messages import (
     EndTransactionResult,
     FetchOffsets,
     FetchOffsetsResult,
-    Refused,
-    ReplyTo,
 )
 from tidelog.groups.records import GroupsRecord, OffsetRecord
 from tidelog.groups.subscriptions import subscribed_topics
 from tidelog.groups.transactions import PendingOffset, fault_of, waits_for
 from tidelog.model import TopicPartition
+from tidelog.rsm.coordinator import Refused, ReplyTo
 from tidelog.rsm.log_records import TransactionEnd
 
 _RENEWING = (GroupState.PREPARING, GroupState.STABLE)

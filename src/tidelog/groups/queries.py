@@ -21,10 +21,10 @@ from tidelog.groups.messages import (
     DescribeGroup,
     DescribeGroupResult,
     ListedGroup,
-    ReplyTo,
 )
 from tidelog.groups.records import GroupRecord, GroupsRecord, OffsetRecord
 from tidelog.groups.subscriptions import CONSUMERS
+from tidelog.rsm.coordinator import ReplyTo
 
 
 class Queries:

@@ -27,8 +27,9 @@ from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import AssignmentCommitted, Env
 from tidelog.groups.events import RebalanceReason, RemovalReason
 from tidelog.groups.group_state import GroupState
-from tidelog.groups.messages import JoinGroupResult, Refused, Response, SyncGroupResult
+from tidelog.groups.messages import JoinGroupResult, Response, SyncGroupResult
 from tidelog.groups.records import GroupRecord
+from tidelog.rsm.coordinator import Refused
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 300_000
 """How long a member that never was part of a generation may wait for its first one."""

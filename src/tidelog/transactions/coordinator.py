@@ -10,8 +10,7 @@ the coordinator, the transaction *is* committed, and every later coordinator onl
 has a marker written to all partitions, and notes that it is complete. Who writes for an id is a
 matter of epochs: a new producer gets a higher one, and a lower one is refused.
 
-The coordinator is a state machine on the kernel (`rsm/kernel.py`), as the controller and the group
-coordinator are; its log is a partition, so committed means: below the high watermark.
+How a coordinator loads, decides and resigns is in `rsm/coordinator.py`.
 
 | part | decides |
 | --- | --- |
@@ -44,7 +43,8 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_TRANSACTION_RECORDS_PER_BATCH, TRANSACTIONS_PER_TURN
 from tidelog.model import TopicPartition
-from tidelog.rsm.kernel import Committed, Kernel, ReplicatedLog
+from tidelog.rsm.coordinator import NOT_COORDINATOR, Coordinator, Refused, ReplyTo
+from tidelog.rsm.kernel import Kernel, ReplicatedLog
 from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.shared_map import SharedMap
 from tidelog.rsm.timers import Timers
@@ -58,20 +58,17 @@ from tidelog.transactions.messages import (
     PartitionsResult,
     ProducerGranted,
     ProducerIdNeeded,
-    Refused,
-    Reply,
-    ReplyTo,
     Request,
+    Response,
 )
 from tidelog.transactions.records import Transaction, TransactionRecord, TransactionState
 from tidelog.transactions.survey import Survey
 
-_NOT_COORDINATOR: Final = Refused(ErrorCode.NOT_COORDINATOR)
 _FIRST_VERSION_IN_FLEXIBLE_VALUES: Final = 1
 _FENCE_RETRY_MS: Final = 1000
 
 
-class TransactionCoordinator:
+class TransactionCoordinator(Coordinator[Env, Request, Response]):
     """The transactional ids of one partition."""
 
     def __init__(
@@ -92,7 +89,8 @@ class TransactionCoordinator:
             compacted=True,
         )
         self._kernel = kernel
-        self._env = env = Env(config=config, trace=trace, kernel=kernel)
+        env = Env(config=config, trace=trace, kernel=kernel)
+        super().__init__(env)
         # When ongoing transactions time out, by transactional id.
         self._timers: Timers[str] = Timers()
         self._endings = Endings(env, wanted)
@@ -101,33 +99,9 @@ class TransactionCoordinator:
     # Views --------------------------------------------------------------------------------
 
     @property
-    def active(self) -> bool:
-        """Whether this node decides for these transactional ids."""
-        return self._kernel.active
-
-    @property
-    def has_uncommitted(self) -> bool:
-        """Whether answers may wait for the high watermark."""
-        return self._kernel.has_uncommitted
-
-    @property
     def entries(self) -> SharedMap[Transaction]:
         """What no other leader can take back."""
         return self._kernel.committed.transactions
-
-    @property
-    def is_deposed(self) -> bool:
-        """Whether an append has shown that another node leads: the owner must `resign` it."""
-        return self._env.is_deposed
-
-    @property
-    def wall_offset_ms(self) -> int:
-        """Wall time in ms minus monotonic time in ms."""
-        return self._env.wall_offset_ms
-
-    @wall_offset_ms.setter
-    def wall_offset_ms(self, value: int) -> None:
-        self._env.wall_offset_ms = value
 
     @property
     def transaction_version(self) -> int:
@@ -141,45 +115,33 @@ class TransactionCoordinator:
 
     # The log ------------------------------------------------------------------------------
 
-    def load(self, batch: Committed[LogRecord]) -> None:
-        """Takes the next batches of the log, which are committed."""
-        self._kernel.on_committed(batch)
-
     def become_active(self, epoch: int, now: Instant) -> None:
         """Everything before this leadership is loaded: decides from now on."""
         self._env.epoch = epoch
         self._kernel.become_active(epoch)
         self._survey.start(now)
 
-    def on_high_watermark(self, high_watermark: int, now: Instant) -> None:
-        """Everything below is committed; answers and markers that waited for it are due."""
-        self._kernel.on_high_watermark(high_watermark)
-        self._collect(now)
-
     def resign(self) -> None:
         """Another node leads: all that wait get NOT_COORDINATOR."""
-        self._kernel.resign(_NOT_COORDINATOR)
+        self._kernel.resign(NOT_COORDINATOR)
         self._endings.clear()
         for reply_to, response in self._kernel.take_replies():
             waiting = reply_to.reply_to if isinstance(reply_to, Prepared) else reply_to
             if waiting is not None:
-                self._env.reply(waiting, response)
+                self._env.answer(waiting, response)
 
     # Requests -----------------------------------------------------------------------------
 
-    def handle(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
-        """Decides one request; its answer comes out of `take_replies`, now or later."""
-        assert self.active, "not active: decides nothing yet"
+    def _decide(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
         _DECIDERS[type(request)](self, request, reply_to, now)
-        self._collect(now)
 
     def _init(self, request: messages.InitProducerId, reply_to: ReplyTo, now: Instant) -> None:
         env, transactional_id = self._env, request.transactional_id
         if not 0 < request.timeout_ms <= env.config.max_timeout_ms:
-            env.reply(reply_to, ProducerGranted(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            env.answer(reply_to, ProducerGranted(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
         if env.is_pending(transactional_id):
-            env.reply(reply_to, ProducerGranted(ErrorCode.CONCURRENT_TRANSACTIONS))
+            env.answer(reply_to, ProducerGranted(ErrorCode.CONCURRENT_TRANSACTIONS))
             return
         known = self._kernel.latest.get(transactional_id)
         after = transitions.init_producer(known, request, env.wall_ms(now))
@@ -199,7 +161,7 @@ class TransactionCoordinator:
         after = transitions.add_partitions(known, request, env.wall_ms(now))
         if not isinstance(after, Transaction):
             assert isinstance(after, ErrorCode), "an add needs no producer id"
-            env.answer(transactional_id, PartitionsResult(after), reply_to)
+            env.answer_settled(transactional_id, PartitionsResult(after), reply_to)
             return
         if known is None or known.state is not TransactionState.ONGOING:
             self._timers.set(transactional_id, Instant(now + after.timeout_ms))
@@ -210,7 +172,7 @@ class TransactionCoordinator:
         known = self._kernel.latest.get(transactional_id)
         found, code = transitions.check_producer(known, producer_id, producer_epoch)
         missing = frozenset() if found is None else partitions - found.partitions
-        self._env.answer(transactional_id, PartitionsResult(code, missing), reply_to)
+        self._env.answer_settled(transactional_id, PartitionsResult(code, missing), reply_to)
 
     def _end(self, request: messages.EndTransaction, reply_to: ReplyTo, now: Instant) -> None:
         env, transactional_id = self._env, request.transactional_id
@@ -222,7 +184,7 @@ class TransactionCoordinator:
         elif after is ErrorCode.NONE:
             assert known is not None, "nothing was repeated"
             granted = ProducerGranted(ErrorCode.NONE, known.producer_id, known.producer_epoch)
-            env.answer(transactional_id, granted, reply_to)
+            env.answer_settled(transactional_id, granted, reply_to)
         else:
             self._refuse(transactional_id, after, reply_to)
 
@@ -230,9 +192,9 @@ class TransactionCoordinator:
         self, transactional_id: str, reason: ErrorCode | ProducerIdNeeded, reply_to: ReplyTo
     ) -> None:
         if isinstance(reason, ProducerIdNeeded):
-            self._env.reply(reply_to, reason)
+            self._env.answer(reply_to, reason)
         else:
-            self._env.answer(transactional_id, ProducerGranted(reason), reply_to)
+            self._env.answer_settled(transactional_id, ProducerGranted(reason), reply_to)
 
     def _describe(
         self, request: messages.DescribeTransaction, reply_to: ReplyTo, now: Instant
@@ -242,7 +204,7 @@ class TransactionCoordinator:
         missing = self._endings.missing(request.transactional_id)
         if known is not None and missing is not None:
             known = replace(known, partitions=frozenset(missing))
-        self._env.reply(reply_to, messages.Description(known))
+        self._env.answer(reply_to, messages.Description(known))
 
     def _fence(
         self,
@@ -265,7 +227,7 @@ class TransactionCoordinator:
             # The next try is the deadline's.
             self._timers.set(transactional_id, Instant(now + _FENCE_RETRY_MS))
             if reply_to is not None:
-                env.reply(reply_to, Refused(code))
+                env.answer(reply_to, Refused(code))
             return
         self._timers.clear(transactional_id)
         env.trace.event(
@@ -300,17 +262,14 @@ class TransactionCoordinator:
 
     # Time ---------------------------------------------------------------------------------
 
-    def wake(self, now: Instant) -> None:
-        """Aborts what has timed out, and goes on with the look at all ids."""
-        if not self.active:
-            return
+    def _wake(self, now: Instant) -> None:
+        """Aborts the transactions that have timed out, and looks at the next ids."""
         for _ in range(TRANSACTIONS_PER_TURN):
             transactional_id = self._timers.take_due(now)
             if transactional_id is None:
                 break
             self._on_timeout(transactional_id, now)
         self._survey.wake(now)
-        self._collect(now)
 
     def _on_timeout(self, transactional_id: str, now: Instant) -> None:
         env = self._env
@@ -327,23 +286,15 @@ class TransactionCoordinator:
         """When a transaction may have timed out, or the look at all ids goes on."""
         return earliest(self._timers.next(), self._survey.due_at) if self.active else None
 
-    def take_replies(self) -> list[Reply]:
-        """All answers that became due."""
-        replies, self._env.replies = self._env.replies, []
-        return replies
-
-    def _collect(self, now: Instant) -> None:
-        """Takes what is committed from the kernel: answers, and transactions that now end."""
-        while self._kernel.has_replies:
-            for reply_to, response in self._kernel.take_replies():
-                waiting: Hashable | None = reply_to
-                if isinstance(reply_to, Prepared):
-                    transactional_id, waiting = reply_to
-                    prepared = self._kernel.committed.get(transactional_id)
-                    assert prepared is not None, f"{transactional_id} is prepared and unknown"
-                    self._endings.begin(transactional_id, prepared, now)
-                if waiting is not None:
-                    self._env.reply(waiting, response)
+    def _on_committed(self, reply_to: Hashable, response: Response, now: Instant) -> None:
+        waiting: Hashable | None = reply_to
+        if isinstance(reply_to, Prepared):
+            transactional_id, waiting = reply_to
+            prepared = self._kernel.committed.get(transactional_id)
+            assert prepared is not None, f"{transactional_id} is prepared and unknown"
+            self._endings.begin(transactional_id, prepared, now)
+        if waiting is not None:
+            self._env.answer(waiting, response)
 
     # Invariants ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the parts of one coordinator share: its log, its answers, its clock.
+"""What the parts of one transaction coordinator share, over that of all (`rsm/coordinator.py`).
 
 An answer waits in the kernel until what it rests on is committed: the records of its own decision,
 and for a decision without records those of its transactional id that came before. A refusal that
@@ -6,24 +6,16 @@ rests on committed state leaves at once, and so does every one that asks the cli
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidelog.config import TransactionsConfig
-from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.errors import ErrorCode
+from tidelog.rsm.coordinator import CoordinatorEnv, Refused, ReplyTo
 from tidelog.rsm.kernel import Decision, Kernel
 from tidelog.rsm.log_records import LogRecord
 from tidelog.transactions.image import TransactionsImage
-from tidelog.transactions.messages import (
-    PartitionsResult,
-    ProducerGranted,
-    Refused,
-    Reply,
-    ReplyTo,
-    Response,
-)
+from tidelog.transactions.messages import PartitionsResult, ProducerGranted, Response
 from tidelog.transactions.records import Transaction, TransactionRecord
 from tidelog.transactions.transitions import check_legal
 
@@ -41,46 +33,30 @@ class Prepared(NamedTuple):
 TransactionsKernel = Kernel[TransactionsImage, TransactionRecord | None, LogRecord, Response]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Env:
+@dataclass(eq=False, kw_only=True)
+class Env(CoordinatorEnv[TransactionsImage, TransactionRecord | None, Response]):
     """The surroundings of the parts of one coordinator."""
 
     config: TransactionsConfig
-    trace: Trace
-    kernel: TransactionsKernel
-    # Answers that are due, those aside that the kernel holds.
-    replies: list[Reply] = field(default_factory=list)
-    # Whether an append found that the partition is not led here any more.
-    is_deposed: bool = False
     # The leader epoch in which the coordinator decides.
     epoch: int = -1
     # The level of `transaction.version` that the cluster has finalised.
     transaction_version: int = 0
-    # Wall time in ms minus monotonic time in ms; set by the node.
-    wall_offset_ms: int = 0
-
-    def wall_ms(self, now: Instant) -> int:
-        """Wall time."""
-        return now + self.wall_offset_ms
 
     def is_pending(self, transactional_id: str) -> bool:
         """Whether a change of this id waits for its commit."""
         kernel = self.kernel
         return kernel.latest.get(transactional_id) is not kernel.committed.get(transactional_id)
 
-    def reply(self, reply_to: ReplyTo, response: Response) -> None:
-        """Answers at once."""
-        self.replies.append(Reply(reply_to, response))
-
-    def answer(
+    def answer_settled(
         self, transactional_id: str, response: ProducerGranted | PartitionsResult, reply_to: ReplyTo
     ) -> None:
         """Answers when what is known about the id is committed."""
         is_settled = self.is_deposed or not self.is_pending(transactional_id)
         if is_settled or response.error_code is _AGAIN:
-            self.reply(reply_to, response)
+            self.answer(reply_to, response)
         elif not self.kernel.has_room:
-            self.reply(reply_to, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            self.answer(reply_to, Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
         else:
             self.kernel.submit(Decision(response), reply_to)
 
@@ -95,7 +71,7 @@ class Env:
         if self.kernel.has_room:
             code = self.write([TransactionRecord(transactional_id, after)], response, waits)
         if code is not ErrorCode.NONE:
-            self.reply(reply_to, Refused(code))
+            self.answer(reply_to, Refused(code))
 
     def write(
         self,
@@ -103,19 +79,9 @@ class Env:
         response: Response | None = None,
         reply_to: Hashable | None = None,
     ) -> ErrorCode:
-        """Writes the records; the kernel holds the answer. With an error nothing is written, and
-        the answer is the caller's business."""
-        if self.is_deposed:
-            return ErrorCode.NOT_COORDINATOR
-        for transactional_id, after in records:
-            if after is not None:
-                check_legal(self.kernel.latest.get(transactional_id), after)
-        try:
-            offset = self.kernel.submit(Decision(response, records), reply_to)
-        except ProtocolError:
-            # Larger than the partition takes a batch; nothing else can be wrong with it.
-            return ErrorCode.UNKNOWN_SERVER_ERROR
-        if offset is None:
-            self.is_deposed = True
-            return ErrorCode.NOT_COORDINATOR
-        return ErrorCode.NONE
+        """As `append`, for changes that are legal."""
+        if not self.is_deposed:
+            for transactional_id, after in records:
+                if after is not None:
+                    check_legal(self.kernel.latest.get(transactional_id), after)
+        return self.append(records, response, reply_to)

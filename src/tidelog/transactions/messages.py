@@ -6,21 +6,12 @@ which only the controller has: the answer is `ProducerIdNeeded`, nothing has cha
 request comes again with one.
 """
 
-from collections.abc import Hashable
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_PRODUCER_ID, TopicPartition
+from tidelog.rsm.coordinator import Refused
 from tidelog.transactions.records import NO_PRODUCER_EPOCH, Transaction
-
-ReplyTo = Hashable
-"""The broker's own handle of a request."""
-
-
-class Refused(NamedTuple):
-    """The coordinator is not here, is being loaded, or cannot write: for any request."""
-
-    error_code: ErrorCode
 
 
 class ProducerIdNeeded(NamedTuple):
@@ -100,13 +91,6 @@ class Description(NamedTuple):
 
 Request = InitProducerId | AddPartitions | VerifyPartitions | EndTransaction | DescribeTransaction
 Response = Refused | ProducerIdNeeded | ProducerGranted | PartitionsResult | Description
-
-
-class Reply(NamedTuple):
-    """An answer for `reply_to`."""
-
-    reply_to: ReplyTo
-    response: Response
 
 
 class Marker(NamedTuple):

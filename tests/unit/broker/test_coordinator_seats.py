@@ -17,11 +17,12 @@ from tidelog.broker.group_seats import GroupCall, GroupSeats
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import FetchOffsets, Refused
+from tidelog.groups.messages import FetchOffsets
 from tidelog.limits import COORDINATOR_LOAD_BYTES_PER_TURN
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.rsm.coordinator import Refused
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import millis
 

@@ -1,17 +1,12 @@
-"""One coordinator over a log in memory, whose high watermark the test moves.
+"""A group coordinator over a log in memory, and questions to it."""
 
-A `MemoryPartition` outlives its leaders: a second `Rig` over the same one is the next leader, which
-loads what was committed and nothing else.
-"""
+from typing import Any
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
-
+from tests.unit.rsm.coordinator_rig import CoordinatorRig, MemoryPartition
 from tidelog.config import GroupsConfig
-from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
-from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.env.trace import Trace
+from tidelog.errors import ErrorCode
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.messages import (
     CommitOffsets,
@@ -24,133 +19,43 @@ from tidelog.groups.messages import (
     LeaveGroup,
     Leaver,
     Request,
-    Response,
     SyncGroup,
 )
 from tidelog.groups.records import CommittedOffset
 from tidelog.groups.topics import Topics
-from tidelog.kraft.messages import NotLeader
 from tidelog.model import TopicPartition
-from tidelog.rsm.log_records import InTransaction, LogRecord, TransactionEnd
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
-WALL_MS = 1_700_000_000_000
 DELAY_MS = 10
 """The first rebalance of a group waits so long, and once more for those that come meanwhile."""
 
 
-class Batch(NamedTuple):
-    base_offset: int
-    last_offset: int
-    epoch: int
-    records: Sequence[LogRecord]
-    is_control: bool = False
-
-
-class MemoryPartition:
-    """The log of a partition, as its leader sees it."""
-
-    def __init__(self) -> None:
-        self.batches: list[Batch] = []
-        self.high_watermark = 0
-        self.leader_epoch = 0
-        self.max_batch_bytes = 1 << 20
-
-    @property
-    def end_offset(self) -> int:
-        return self.batches[-1].last_offset + 1 if self.batches else 0
-
-    def lose_uncommitted(self) -> None:
-        self.batches = [each for each in self.batches if each.last_offset < self.high_watermark]
-
-
-class Leader:
-    """One leadership of it (`rsm.kernel.ReplicatedLog`)."""
-
-    def __init__(self, partition: MemoryPartition) -> None:
-        partition.leader_epoch += 1
-        self.partition, self.epoch = partition, partition.leader_epoch
-
-    @property
-    def end_offset(self) -> int:
-        return self.partition.end_offset
-
-    def append(self, records: Sequence[LogRecord]) -> int:
-        partition = self.partition
-        if partition.leader_epoch != self.epoch:
-            raise NotLeader("another one leads")
-        plain = [each for each in records if not isinstance(each, InTransaction | TransactionEnd)]
-        if sum(len(key) + len(value or b"") for key, value in plain) > partition.max_batch_bytes:
-            raise ProtocolError(ErrorCode.RECORD_LIST_TOO_LARGE, "too large")
-        base = partition.end_offset
-        partition.batches.append(Batch(base, base + len(records) - 1, self.epoch, list(records)))
-        return base + len(records) - 1
-
-
-class Rig:
-    """A coordinator that is asked; answers by the number of the question."""
+class Rig(CoordinatorRig[GroupCoordinator]):
+    """A group coordinator that is asked; answers by the number of the question."""
 
     def __init__(
         self, partition: MemoryPartition | None = None, *, now: int = 0, **config: Any
     ) -> None:
-        self.partition = partition or MemoryPartition()
-        self.partition.lose_uncommitted()
-        self.now = Instant(now)
-        self.trace = TraceList()
         values = {"initial_rebalance_delay_ms": DELAY_MS, "min_session_timeout_ms": 100, **config}
-        self.log = Leader(self.partition)
-        self.coordinator = GroupCoordinator(
+        self._config = GroupsConfig(**values)
+        super().__init__(partition, now)
+
+    def _make(self, trace: Trace) -> GroupCoordinator:
+        return GroupCoordinator(
             subject="__consumer_offsets-0",
             log=self.log,
-            config=GroupsConfig(**values),
+            config=self._config,
             prng=Prng(self.log.epoch),
-            trace=Trace(self.trace),
+            trace=trace,
             topics=Topics(),
         )
-        self.coordinator.wall_offset_ms = WALL_MS
-        for batch in self.partition.batches:
-            self.coordinator.load(batch)
-        self.coordinator.become_active(self.log.epoch, self.now)
-        self.answers: dict[int, Response] = {}
-        self._asked = 0
 
     def send(self, request: Request) -> int:
         """Asks without committing anything; the number of the question."""
-        self._asked += 1
-        self.coordinator.handle(request, self._asked, self.now)
-        self.coordinator.wake(self.now)
-        self._settle()
-        return self._asked
-
-    def ask(self, request: Request) -> Any:
-        """Asks, and commits what that writes; the answer, or `None` while it waits."""
-        number = self.send(request)
-        self.commit()
-        return self.answers.get(number)
-
-    def commit(self) -> None:
-        """All that was appended is on the replicas."""
-        self.partition.high_watermark = self.partition.end_offset
-        self.coordinator.on_high_watermark(self.partition.high_watermark, self.now)
-        self._settle()
-
-    def advance(self, duration_ms: int) -> None:
-        """Time passes, and what is written is committed."""
-        end = self.now + duration_ms
-        while (deadline := self.coordinator.deadline()) is not None and deadline <= end:
-            self.now = Instant(max(self.now, deadline))
-            self.coordinator.wake(self.now)
-            self._settle()
-            self.commit()
-        self.now = Instant(end)
-
-    def _settle(self) -> None:
-        self.coordinator.check()
-        for number, response in self.coordinator.take_replies():
-            assert number not in self.answers, f"OneAnswer: {number} was answered twice"
-            assert isinstance(number, int)
-            self.answers[number] = response
+        number = super().send(request)
+        self._wake()
+        return number
 
     # Questions ----------------------------------------------------------------------------
 

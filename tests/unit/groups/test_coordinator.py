@@ -19,7 +19,8 @@ from tests.unit.groups.rig import (
 )
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import CommitOffsetsResult, FetchOffsets, Refused, SyncGroupResult
+from tidelog.groups.messages import CommitOffsetsResult, FetchOffsets, SyncGroupResult
+from tidelog.rsm.coordinator import Refused
 
 
 def test_a_commit_is_answered_when_it_is_committed_and_not_before():

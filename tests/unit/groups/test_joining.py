@@ -5,9 +5,10 @@ import pytest
 from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
 from tidelog.groups.group_state import GroupState
-from tidelog.groups.messages import GroupProtocol, Refused
+from tidelog.groups.messages import GroupProtocol
 from tidelog.groups.records import GroupRecord, decode
 from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
+from tidelog.rsm.coordinator import Refused
 
 OTHER = (GroupProtocol("range", b"other"),)
 

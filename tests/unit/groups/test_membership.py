@@ -4,8 +4,9 @@ import pytest
 
 from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import LeaveGroup, Leaver, Refused, SyncGroup
+from tidelog.groups.messages import LeaveGroup, Leaver, SyncGroup
 from tidelog.groups.records import GroupRecord, decode
+from tidelog.rsm.coordinator import Refused
 
 
 @pytest.fixture

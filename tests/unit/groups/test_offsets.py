@@ -2,17 +2,13 @@
 
 import pytest
 
-from tests.unit.groups.rig import T0, T1, WALL_MS, Rig, commit, join
+from tests.unit.groups.rig import T0, T1, Rig, commit, join
+from tests.unit.rsm.coordinator_rig import WALL_MS
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import (
-    CommitOffsets,
-    DeleteOffsets,
-    FetchOffsets,
-    GroupProtocol,
-    Refused,
-)
+from tidelog.groups.messages import CommitOffsets, DeleteOffsets, FetchOffsets, GroupProtocol
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import TopicPartition
+from tidelog.rsm.coordinator import Refused
 
 OTHER_TOPIC = TopicPartition("u", 0)
 

@@ -12,10 +12,10 @@ from tidelog.groups.messages import (
     EndTransaction,
     EndTransactionResult,
     FetchOffsets,
-    Refused,
 )
 from tidelog.groups.records import CommittedOffset
 from tidelog.records.control import EndTxnMarker
+from tidelog.rsm.coordinator import Refused
 
 A, B = 11, 12
 

@@ -1,15 +1,11 @@
-"""One coordinator over a log in memory, whose high watermark the test moves.
-
-A `MemoryPartition` outlives its leaders: a second `Rig` over the same one is the next leader, which
-loads what was committed and nothing else. Partitions take markers when the test says so.
-"""
+"""A transaction coordinator over a log in memory, and questions to it. Partitions take markers when
+the test says so."""
 
 from typing import Any
 
-from tests.unit.groups.rig import WALL_MS, Leader, MemoryPartition
+from tests.unit.rsm.coordinator_rig import CoordinatorRig, MemoryPartition
 from tidelog.config import TransactionsConfig
-from tidelog.env.instant import Instant
-from tidelog.env.trace import Trace, TraceList
+from tidelog.env.trace import Trace
 from tidelog.model import TopicPartition
 from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.endings import WantedMarkers
@@ -21,7 +17,6 @@ from tidelog.transactions.messages import (
     ProducerGranted,
     ProducerIdNeeded,
     Request,
-    Response,
     VerifyPartitions,
 )
 from tidelog.transactions.records import Transaction
@@ -32,8 +27,8 @@ TIMEOUT_MS = 1000
 ID = "x"
 
 
-class Rig:
-    """A coordinator that is asked; answers by the number of the question."""
+class Rig(CoordinatorRig[TransactionCoordinator]):
+    """A transaction coordinator that is asked; answers by the number of the question."""
 
     def __init__(
         self,
@@ -43,58 +38,25 @@ class Rig:
         version: int = 2,
         **config: Any,
     ) -> None:
-        self.partition = partition or MemoryPartition()
-        self.partition.lose_uncommitted()
-        self.now = Instant(now)
-        self.trace = TraceList()
-        self.log = Leader(self.partition)
         self.wanted: list[WantedMarkers] = []
-        self.coordinator = TransactionCoordinator(
-            self.log, TransactionsConfig(**config), Trace(self.trace), self.wanted
-        )
-        self.coordinator.wall_offset_ms = WALL_MS
-        self.coordinator.transaction_version = version
-        for batch in self.partition.batches:
-            self.coordinator.load(batch)
-        self.coordinator.become_active(self.log.epoch, self.now)
-        self.answers: dict[int, Response] = {}
+        self._config, self._version = TransactionsConfig(**config), version
+        super().__init__(partition, now)
         # The next producer id of the controller.
         self.next_id = 100 * self.log.epoch
-        self._asked = 0
-        self.coordinator.wake(self.now)
-        self._settle()
+        self._wake()
+
+    def _make(self, trace: Trace) -> TransactionCoordinator:
+        coordinator = TransactionCoordinator(self.log, self._config, trace, self.wanted)
+        coordinator.transaction_version = self._version
+        return coordinator
 
     def send(self, request: Request) -> int:
         """Asks without committing anything; the number of the question."""
-        self._asked += 1
-        self.coordinator.handle(request, self._asked, self.now)
-        self._settle()
-        if isinstance(self.answers.get(self._asked), ProducerIdNeeded):
+        number = super().send(request)
+        if isinstance(self.answers.get(number), ProducerIdNeeded):
             self.next_id += 1
             return self.send(request._replace(fresh_producer_id=self.next_id))
-        return self._asked
-
-    def ask(self, request: Request) -> Any:
-        """Asks, and commits what that writes; the answer, or `None` while it waits."""
-        number = self.send(request)
-        self.commit()
-        return self.answers.get(number)
-
-    def commit(self) -> None:
-        """All that was appended is on the replicas."""
-        self.partition.high_watermark = self.partition.end_offset
-        self.coordinator.on_high_watermark(self.partition.high_watermark, self.now)
-        self._settle()
-
-    def advance(self, duration_ms: int) -> None:
-        """Time passes, and what is written is committed."""
-        end = self.now + duration_ms
-        while (deadline := self.coordinator.deadline()) is not None and deadline <= end:
-            self.now = Instant(max(self.now, deadline))
-            self.coordinator.wake(self.now)
-            self._settle()
-            self.commit()
-        self.now = Instant(end)
+        return number
 
     def take_markers(self) -> list[WantedMarkers]:
         """The markers that the coordinator wants written."""
@@ -120,13 +82,6 @@ class Rig:
         found = self.coordinator.entries.get(transactional_id)
         assert found is not None, f"{transactional_id} is not known"
         return found
-
-    def _settle(self) -> None:
-        self.coordinator.check()
-        for number, response in self.coordinator.take_replies():
-            assert number not in self.answers, f"{number} was answered twice"
-            assert isinstance(number, int)
-            self.answers[number] = response
 
     # Questions ----------------------------------------------------------------------------
 

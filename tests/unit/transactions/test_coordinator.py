@@ -9,13 +9,13 @@ import pytest
 from tests.unit.transactions.rig import ID, T0, T1, TIMEOUT_MS, Rig, add, end, init, verify
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.rsm.coordinator import Refused
 from tidelog.transactions.events import FenceReason, TransactionFenced
 from tidelog.transactions.messages import (
     DescribeTransaction,
     Description,
     PartitionsResult,
     ProducerGranted,
-    Refused,
 )
 from tidelog.transactions.records import TransactionState
 

@@ -17,10 +17,11 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import CommitOffsets, CommitOffsetsResult, Refused, Response
+from tidelog.groups.messages import CommitOffsets, CommitOffsetsResult, Response
 from tidelog.groups.records import CommittedOffset
 from tidelog.metadata.image import TopicImage
 from tidelog.model import NO_EPOCH, NO_TIMESTAMP, TopicId, TopicPartition
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

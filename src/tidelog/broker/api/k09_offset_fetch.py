@@ -22,16 +22,11 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import (
-    NO_GENERATION,
-    FetchOffsets,
-    FetchOffsetsResult,
-    Refused,
-    Response,
-)
+from tidelog.groups.messages import NO_GENERATION, FetchOffsets, FetchOffsetsResult, Response
 from tidelog.groups.records import CommittedOffset
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import NO_EPOCH, NO_OFFSET, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

@@ -13,7 +13,8 @@ from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
-from tidelog.groups.messages import GroupProtocol, JoinGroup, JoinGroupResult, Refused, Response
+from tidelog.groups.messages import GroupProtocol, JoinGroup, JoinGroupResult, Response
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

@@ -14,7 +14,8 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import LeaveGroup, LeaveGroupResult, Leaver, Refused, Response
+from tidelog.groups.messages import LeaveGroup, LeaveGroupResult, Leaver, Response
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

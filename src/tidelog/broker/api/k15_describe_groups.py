@@ -16,13 +16,8 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import (
-    DescribedMember,
-    DescribeGroup,
-    DescribeGroupResult,
-    Refused,
-    Response,
-)
+from tidelog.groups.messages import DescribedMember, DescribeGroup, DescribeGroupResult, Response
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

@@ -22,11 +22,11 @@ from tidelog.broker.transaction_seats import TransactionCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.transactions.messages import (
     AddPartitions,
     PartitionsResult,
-    Refused,
     Response,
     VerifyPartitions,
 )

@@ -17,9 +17,10 @@ from tidelog.broker.transaction_seats import TransactionCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
+from tidelog.rsm.coordinator import Refused
 from tidelog.rsm.placement import partition_of
 from tidelog.security.rights import Operation, ResourceType, on
-from tidelog.transactions.messages import AddPartitions, PartitionsResult, Refused, Response
+from tidelog.transactions.messages import AddPartitions, PartitionsResult, Response
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 

@@ -23,10 +23,11 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import EndTransaction, EndTransactionResult, Refused, Response
+from tidelog.groups.messages import EndTransaction, EndTransactionResult, Response
 from tidelog.model import OFFSETS_TOPIC
 from tidelog.records.control import EndTxnMarker
 from tidelog.replication.messages import MarkerToWrite
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, Right
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

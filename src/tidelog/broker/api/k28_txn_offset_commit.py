@@ -22,12 +22,12 @@ from tidelog.groups.messages import (
     CommitInTransaction,
     CommitOffsets,
     CommitOffsetsResult,
-    Refused,
     Response,
 )
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.replication.messages import TransactionalProducer
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

@@ -15,8 +15,9 @@ from tidelog.broker.connections import RequestContext
 from tidelog.broker.transaction_seats import TransactionCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
-from tidelog.transactions.messages import DescribeTransaction, Description, Refused, Response
+from tidelog.transactions.messages import DescribeTransaction, Description, Response
 from tidelog.transactions.records import by_topic
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity

@@ -18,13 +18,9 @@ from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
-from tidelog.groups.messages import (
-    ConsumerGroupHeartbeat,
-    ConsumerGroupHeartbeatResult,
-    Refused,
-    Response,
-)
+from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, Response
 from tidelog.model import TopicId
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field

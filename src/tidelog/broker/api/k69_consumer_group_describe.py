@@ -20,13 +20,9 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.consumer_records import IdPartition
-from tidelog.groups.messages import (
-    DescribeConsumerGroup,
-    DescribeConsumerGroupResult,
-    Refused,
-    Response,
-)
+from tidelog.groups.messages import DescribeConsumerGroup, DescribeConsumerGroupResult, Response
 from tidelog.metadata.image import MetadataImage
+from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity

@@ -7,9 +7,9 @@ from tidelog.broker.coordinator_log import LogLoader
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition, Target
 from tidelog.groups.env import Env
-from tidelog.groups.messages import Refused
 from tidelog.groups.reconciliation import Goal
 from tidelog.model import TopicId
+from tidelog.rsm.coordinator import Refused
 from tidelog.sim.ablations.safeguard import guard_of_cluster
 
 

@@ -4,6 +4,7 @@
 each other, so each way between two of them has a module here:
 
 - `composition.py` opens the log directory and makes what takes more than a constructor call;
+- `links.py` has the ways to other nodes;
 - `turns.py` gives the requests of accepted connections to the router, and `peer_answers.py` gives
   the answers of other nodes to the components that asked;
 - `quorum_follower.py` carries the quorum's leader and committed batches to the controller (which
@@ -29,16 +30,13 @@ from tidelog.broker.call_outcomes import CallOutcomes
 from tidelog.broker.composition import open_parts
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.detector_link import DetectorLink
+from tidelog.broker.links import make_links
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_snapshots import MetadataSnapshots
 from tidelog.broker.peer_answers import PeerAnswers
 from tidelog.broker.quorum_follower import ImageFollower, QuorumFollower
-from tidelog.broker.quorum_link import QuorumLink
-from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
 from tidelog.broker.stopping import Stopping
-from tidelog.broker.transaction_checks import TransactionChecks
-from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.broker.turns import Turns
 from tidelog.config import NodeConfig
 from tidelog.env import effects
@@ -118,39 +116,37 @@ class Node:
             node_id=config.node_id,
             now=now,
         )
-        quorum_link = QuorumLink(config, self._quorum, peers=self._peers, router=router)
-        self._replica_link = ReplicaLink(config, self._replicas, self._peers)
-        self._transaction_checks = TransactionChecks(config, self._replicas, self._peers)
-        self._stopping = Stopping(
-            effects=parts.effects,
-            directory=self._directory,
-            replicas=self._replicas,
-            quorum=self._quorum,
-            quorum_link=quorum_link,
-            lifecycle=parts.lifecycle,
-            trace=trace,
-        )
+        # The ways to other nodes.
+        self._links = make_links(config, parts, router)
+        self._stopping = self._make_stopping(trace)
         self._broker_side = self._make_broker_side()
         # None on a node that is only a broker.
         self._controller_side = self._make_controller_side(router)
-        self._markers = TransactionMarkers(config, self.broker.transactions, self._peers)
         self._peer_answers = PeerAnswers(
             node_id=config.node_id,
             peers=self._peers,
             detector=parts.detector,
-            quorum_link=quorum_link,
-            replica_link=self._replica_link,
+            links=self._links,
             control=self.broker.control,
-            markers=self._markers,
-            transaction_checks=self._transaction_checks,
             trace=trace,
         )
         # In the order in which each round drives them.
-        self._components = tuple(self._make_components(quorum_link, router))
+        self._components = tuple(self._make_components(router))
         self._set_wall_offset(wall_ms - now)
         if METADATA_PARTITION in self._directory.remembered:
             self._quorum.distrust_log()
         self._quorum.start(now)
+
+    def _make_stopping(self, trace: Trace) -> Stopping:
+        return Stopping(
+            effects=self._parts.effects,
+            directory=self._directory,
+            replicas=self._replicas,
+            quorum=self._quorum,
+            quorum_link=self._links.quorum,
+            lifecycle=self._parts.lifecycle,
+            trace=trace,
+        )
 
     def _make_broker_side(self) -> BrokerSide | None:
         """None on a node that is only a controller."""
@@ -160,8 +156,8 @@ class Node:
             broker=self.broker,
             directory=self._directory,
             lifecycle=self._parts.lifecycle,
-            replica_link=self._replica_link,
-            transaction_checks=self._transaction_checks,
+            replica_link=self._links.replicas,
+            transaction_checks=self._links.transaction_checks,
             fail=self._stopping.fail,
         )
 
@@ -176,16 +172,16 @@ class Node:
             router=router,
         )
 
-    def _make_components(self, quorum_link: QuorumLink, router: Router) -> Iterator[Component]:
+    def _make_components(self, router: Router) -> Iterator[Component]:
         """All components, in their order."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
-        followers: list[ImageFollower] = [self._replica_link, self._transaction_checks]
+        followers: list[ImageFollower] = [self._links.replicas, self._links.transaction_checks]
         if broker_side is not None:
-            followers += [broker.groups, broker.transactions, self._markers]
+            followers += [broker.groups, broker.transactions, self._links.markers]
         self._quorum_follower = QuorumFollower(
             broker=broker,
-            quorum_link=quorum_link,
+            quorum_link=self._links.quorum,
             directory=self._directory,
             feed=MetadataFeed(self.config, self._replicas, self.steps),
             snapshots=self._snapshots,
@@ -200,8 +196,8 @@ class Node:
             yield broker_side
             yield broker.groups
             yield broker.transactions
-            yield self._markers
-            yield self._transaction_checks
+            yield self._links.markers
+            yield self._links.transaction_checks
         yield CallOutcomes(
             control=broker.control,
             controller_side=controller_side,
@@ -281,7 +277,7 @@ class Node:
             self._controller_side.wake(now)
         self.broker.groups.wake(now)
         self.broker.transactions.wake(now)
-        self._markers.wake(now)
+        self._links.markers.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):

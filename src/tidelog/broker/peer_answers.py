@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from tidelog.broker.control_link import ControlLink
 from tidelog.broker.events import AnswerIgnored
 from tidelog.broker.failure_detector import FailureDetector
+from tidelog.broker.links import Links
 from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, PeerReached, Purpose
-from tidelog.broker.quorum_link import QuorumLink
-from tidelog.broker.replica_link import ReplicaLink
-from tidelog.broker.transaction_checks import TransactionChecks
-from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
@@ -27,11 +24,8 @@ class PeerAnswers:
     node_id: int
     peers: PeerChannels
     detector: FailureDetector
-    quorum_link: QuorumLink
-    replica_link: ReplicaLink
+    links: Links
     control: ControlLink
-    markers: TransactionMarkers
-    transaction_checks: TransactionChecks
     trace: Trace
 
     def flow(self, now: Instant) -> bool:
@@ -60,16 +54,16 @@ class PeerAnswers:
             match purpose:
                 case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
                     self.trace.steps.name = "quorum's answer"
-                    self.quorum_link.on_answered(peer_id, token, frame, now)
+                    self.links.quorum.on_answered(peer_id, token, frame, now)
                 case Purpose.REPLICA_FETCH:
                     self.trace.steps.name = "fetch answer"
-                    self.replica_link.on_answered(token, frame, now)
+                    self.links.replicas.on_answered(token, frame, now)
                 case Purpose.MARKERS:
                     self.trace.steps.name = "markers' answer"
-                    self.markers.on_answered(token, frame, now)
+                    self.links.markers.on_answered(token, frame, now)
                 case Purpose.TRANSACTION_CHECK:
                     self.trace.steps.name = "coordinator's answer"
-                    self.transaction_checks.on_answered(token, frame, now)
+                    self.links.transaction_checks.on_answered(token, frame, now)
                 case _:
                     self.trace.steps.name = "controller's answer"
                     self.control.on_answered(token, frame, now)
@@ -80,13 +74,13 @@ class PeerAnswers:
     def _on_failed(self, peer_id: int, purpose: Purpose, token: object, now: Instant) -> None:
         match purpose:
             case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
-                self.quorum_link.on_failed(peer_id, token, now)
+                self.links.quorum.on_failed(peer_id, token, now)
             case Purpose.REPLICA_FETCH:
-                self.replica_link.on_failed(token, now)
+                self.links.replicas.on_failed(token, now)
             case Purpose.MARKERS:
-                self.markers.on_failed(token, now)
+                self.links.markers.on_failed(token, now)
             case Purpose.TRANSACTION_CHECK:
-                self.transaction_checks.on_failed(token, now)
+                self.links.transaction_checks.on_failed(token, now)
             case _:
                 self.control.on_failed(token, now)
 

@@ -178,7 +178,7 @@ def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
 
 
 def link_of(node: OneNode) -> ReplicaLink:
-    return node.node._replica_link
+    return node.node._links.replicas
 
 
 def test_isr_proposals_reach_the_wire_with_the_epochs_of_their_members(leader):

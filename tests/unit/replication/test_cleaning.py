@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.replication.filled import orders_on_three
 from tidelog.model import TopicPartition
 from tidelog.replication import cleaning
 from tidelog.sim.replicas.broker import Broker
@@ -14,15 +15,7 @@ ORDERS = TopicPartition("orders", 0)
 @pytest.fixture
 def cluster() -> Cluster:
     """Three brokers with sixty committed records in small segments."""
-    cluster = Cluster()
-    cluster.feed.create_topic("orders", (1, 2, 3))
-    cluster.feed.configure("orders", "segment.bytes", "400")
-    cluster.run(10)
-    for number in range(60):
-        cluster.produce(1, [b"%d" % number])
-        cluster.run(5)
-    cluster.run(1000)
-    return cluster
+    return orders_on_three(400, 60)
 
 
 def compact(cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.replication.filled import orders_on_three
 from tidelog.replication import retention
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 
@@ -11,15 +12,7 @@ OLD_MS = 10_000
 @pytest.fixture
 def cluster() -> Cluster:
     """Three brokers with thirty committed records, each in a segment of its own."""
-    cluster = Cluster()
-    cluster.feed.create_topic("orders", (1, 2, 3))
-    cluster.feed.configure("orders", "segment.bytes", "80")
-    cluster.run(10)
-    for number in range(30):
-        cluster.produce(1, [b"%d" % number])
-        cluster.run(5)
-    cluster.run(1000)
-    return cluster
+    return orders_on_three(80, 30)
 
 
 def starts(cluster: Cluster) -> list[int]:

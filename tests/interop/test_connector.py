@@ -36,9 +36,9 @@ def options(cluster: LocalCluster) -> dict[str, str]:
 
 
 def create(cluster: LocalCluster, topic: str) -> None:
-    cluster.create_topic(
-        topic, partitions=PARTITIONS, replication_factor=3, configs={"min.insync.replicas": "2"}
-    )
+    # Records of `LONG_AGO_MS` are older than the default retention, which would delete them.
+    configs = {"min.insync.replicas": "2", "retention.ms": "-1"}
+    cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3, configs=configs)
     for partition in range(PARTITIONS):
         cluster.wait_for_isr(topic, partition, ALL, timeout_s=START_TIMEOUT_S)
 

@@ -17,7 +17,10 @@ COUNT = 5_000
 @pytest.fixture(scope="module")
 def topic(cluster):
     """A topic of three partitions, 5,000 records a codec."""
-    cluster.create_topic("codecs", partitions=3, replication_factor=3)
+    # The records are older than the default retention, which would delete them between two tests.
+    cluster.create_topic(
+        "codecs", partitions=3, replication_factor=3, configs={"retention.ms": "-1"}
+    )
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         producer = Producer(
             {

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tidelog.config import LogConfig
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicId
 from tidelog.sim.checkers.base import Evidence
@@ -155,6 +156,7 @@ class FakeLog:
     log_start_offset: int = 0
     reads: int = field(default=0)
     cleaned_to: int = -1
+    config: LogConfig = field(default_factory=LogConfig)
 
     @property
     def log_end_offset(self) -> int:

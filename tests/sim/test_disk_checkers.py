@@ -7,9 +7,14 @@ from tests.unit.log.harness import batch
 from tidelog.env.prng import Prng
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import snapshot_name
-from tidelog.log.checkpoint import encode_epochs, encode_partition_metadata
+from tidelog.log.checkpoint import (
+    RECOVERY_POINT_FILE,
+    encode_epochs,
+    encode_offsets,
+    encode_partition_metadata,
+)
 from tidelog.log.identity import format_directory
-from tidelog.model import Uuid
+from tidelog.model import TopicPartition, Uuid
 from tidelog.records.batch import stamp
 from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
 from tidelog.sim.checkers.readings import RestartLosesNothing
@@ -101,6 +106,15 @@ def test_an_epoch_file_may_lag_while_the_node_works():
     disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([]))
     assert scrub(disk, settled=False) == []
     assert scrub(disk, settled=True) != []
+
+
+@pytest.mark.parametrize(("claimed_to", "is_sound"), [(0, True), (1, False)])
+def test_an_epoch_file_is_due_before_a_record_is_claimed(claimed_to, is_sound):
+    """A repaired log of one segment that was never flushed has none (seed 65813886)."""
+    disk = disk_with(0, 1)
+    disk.replace(RECOVERY_POINT_FILE, encode_offsets({TopicPartition("t", 0): claimed_to}))
+    disk.delete("t-0/leader-epoch-checkpoint")
+    assert (scrub(disk, settled=True) == []) is is_sound
 
 
 # RecoveredFromImage -------------------------------------------------------------------------

@@ -115,7 +115,7 @@ class RecoveredFromImage(Checker):
     written, and what the device had for sure. When the next process has opened its logs:
 
     - nothing is invented: each log is a prefix of what was written, or of what the device had (an
-      unsynced truncation may come undone);
+      unsynced truncation may come undone; so may the names of a cleaner's swap);
     - nothing is lost that was safe: it holds at least what both had in common.
 
     A machine may lose power once more before a process has opened its logs, and a start that failed
@@ -156,7 +156,7 @@ class RecoveredFromImage(Checker):
             self._compare(f"{disk.root} {directory}", found, image)
 
     def _compare(self, who: str, found: tuple[ScrubbedBatch, ...], image: LogImages) -> None:
-        if found not in (image.written[: len(found)], image.on_device[: len(found)]):
+        if not image.allow(found):
             self.reject(
                 f"{who}: recovered is a log that ends with {found[-1]}, which is neither what was "
                 f"written, up to {image.written[-1:]}, nor what the device had, up to "

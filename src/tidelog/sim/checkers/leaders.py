@@ -8,7 +8,7 @@ from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Checker, Evidence, replica_on
 from tidelog.sim.engine.host import Host
-from tidelog.sim.evidence.oracle import PartitionId, cleaned_complaint, marks_of
+from tidelog.sim.evidence.oracle import PartitionId, cleaned_complaint, marks_of, may_be_cleaned
 
 
 class LeaderCompleteness(Checker):
@@ -38,13 +38,15 @@ class LeaderCompleteness(Checker):
                 f"{who} with log end {log.log_end_offset}, "
                 f"committed is everything below {true_log.end_offset}"
             )
-        if log.cleaned_to >= 0:
-            wrong = cleaned_complaint(log, true_log, evidence.world.wall_ms(host))
+        start, end = log.log_start_offset, true_log.end_offset
+        held = marks_of(log, start, end)
+        committed = [mark for mark in true_log.batches if mark.base_offset >= start]
+        if held != committed and may_be_cleaned(log):
+            wrong = cleaned_complaint(log, true_log, end, evidence.world.wall_ms(host))
             if wrong is not None:
                 self.reject(f"{who}: {wrong}")
             return
-        held = marks_of(log, log.log_start_offset, true_log.end_offset)
-        for mine, true in zip(held, true_log.from_offset(log.log_start_offset), strict=True):
+        for mine, true in zip(held, committed, strict=True):
             if mine != true:
                 self.reject(f"{who} and holds {mine}, committed is {true}")
 

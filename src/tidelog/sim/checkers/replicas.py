@@ -18,6 +18,7 @@ from tidelog.sim.evidence.oracle import (
     TrueLog,
     cleaned_complaint,
     marks_of,
+    may_be_cleaned,
     partition_id,
 )
 
@@ -141,24 +142,25 @@ class LogMatching(Checker):
         if end <= start:
             return start
         try:
-            if log.cleaned_to >= 0:
-                wrong = cleaned_complaint(log, true_log, evidence.world.wall_ms(host))
-                if wrong is not None:
-                    self.reject(f"{host.name} {pid}: {wrong}")
+            held = [mark for mark in marks_of(log, start, end) if mark.last_offset < end]
+            known = {mark.base_offset: mark for mark in true_log.from_offset(start)}
+            wrong = [mark for mark in held if known.get(mark.base_offset) != mark]
+            if log.cleaned_to >= 0 or (wrong and may_be_cleaned(log)):
+                wall_ms = evidence.world.wall_ms(host)
+                complaint = cleaned_complaint(log, true_log, end, wall_ms)
+                if complaint is not None:
+                    self.reject(f"{host.name} {pid}: {complaint}")
                 return end
-            held = marks_of(log, start, end)
         except (StorageError, ProtocolError, CorruptBatch) as error:
             if host.disk.damaged:
                 return start
             self.reject(f"{host.name} cannot read {start} to {end} of {pid}: {error}")
-        known = {mark.base_offset: mark for mark in true_log.from_offset(start)}
-        for mark in held:
-            if mark.last_offset < end and known.get(mark.base_offset) != mark:
-                self.reject(
-                    f"{host.name} holds {mark} of {pid} below its high watermark "
-                    f"{log.high_watermark}, committed is {known.get(mark.base_offset)}"
-                )
-        return held[-1].last_offset + 1 if held and held[-1].last_offset < end else start
+        for mark in wrong:
+            self.reject(
+                f"{host.name} holds {mark} of {pid} below its high watermark "
+                f"{log.high_watermark}, committed is {known.get(mark.base_offset)}"
+            )
+        return held[-1].last_offset + 1 if held else start
 
 
 class CommittedNeverTruncated(Checker):
@@ -349,7 +351,8 @@ class ReplicasEqual(Checker):
     """V4: once healed, all replicas of a partition hold the same batches, to the end.
 
     With full ISRs and nothing under way, the high watermark is the log end everywhere, so equality
-    below it is equality of the logs; and all of them hold what the oracle saw committed.
+    below it is equality of the logs; and all of them hold what the oracle saw committed. Where a
+    cleaner may have been, what the batches say counts and not their bytes.
     """
 
     def at_end(self, evidence: Evidence) -> None:
@@ -357,17 +360,26 @@ class ReplicasEqual(Checker):
         first: dict[PartitionId, tuple[str, list[BatchMark]]] = {}
         for host, partition, marks in _whole_logs(evidence):
             pid = partition_id(partition)
-            if partition.log.cleaned_to >= 0:
-                # The bytes differ where a cleaner was; what they say does not (`LogMatching`).
+            true_log = evidence.oracle.logs.get(pid, TrueLog())
+            committed = true_log.batches
+            if may_be_cleaned(partition.log):
+                self._check_cleaned(evidence, host, partition.log, true_log)
                 continue
             name, others = first.setdefault(pid, (host.name, marks))
             if marks != others:
                 self.reject(f"{pid}: {_difference(name, others, host.name, marks)}")
-            true_log = evidence.oracle.logs.get(pid)
-            committed = true_log.batches if true_log is not None else []
             if marks[: len(committed)] != committed:
                 differ = _difference("what is committed", committed, host.name, marks)
                 self.reject(f"{pid}: {differ}")
+
+    def _check_cleaned(self, evidence: Evidence, host: Host, log: Log, true_log: TrueLog) -> None:
+        who = f"{host.name} {log.topic_partition}"
+        if log.log_end_offset < true_log.end_offset:
+            self.reject(f"{who} ends at {log.log_end_offset}, not {true_log.end_offset}")
+        wall_ms = evidence.world.wall_ms(host)
+        wrong = cleaned_complaint(log, true_log, true_log.end_offset, wall_ms)
+        if wrong is not None:
+            self.reject(f"{who}: {wrong}")
 
 
 def _difference(

@@ -68,12 +68,10 @@ def _fates(batches: list[CleanedBatch]) -> dict[int, bool]:
 
 
 def complaint(
-    log: Log, held: list[CleanedBatch], true: list[CleanedBatch], wall_ms: int
+    log: Log, held: list[CleanedBatch], true: list[CleanedBatch], end: int, wall_ms: int
 ) -> str | None:
-    """What is wrong with the batches that a cleaned log holds of a part of the true log; `true` has
-    at least that part, and all that is committed behind it."""
-    if not held:
-        return None
+    """What is wrong with the batches that a cleaned log holds of a part of the true log, up to
+    `end`; `true` has at least that part, and all that is committed behind it."""
     known = {batch.base_offset: batch for batch in true}
     fates = _fates(true)
     newest = {
@@ -90,9 +88,8 @@ def complaint(
         if not set(batch.records) <= set(original.records):
             return f"records of the batch at {batch.base_offset} are not those that are committed"
         there |= {record.offset for record in batch.records}
-    end = held[-1].last_offset
     for batch in true:
-        for record in batch.records if batch.last_offset <= end else ():
+        for record in batch.records if batch.last_offset < end else ():
             if record.offset in there or record.key is None:
                 continue
             is_committed = fates.get(batch.base_offset)

@@ -2,6 +2,10 @@
 
 Works on the files alone, so that it can judge what the product makes of them. What was read once is
 not read again: a file that still begins with the bytes of the last look is read on from there.
+
+A `.log.swap` is complete: a start puts it in the place of the segments whose offsets it covers, and
+so does this. Its names are not durable at once, while the active segment is written on; a power cut
+may keep what was written of the one and lose the names of the other.
 """
 
 from collections.abc import Mapping
@@ -9,7 +13,8 @@ from typing import NamedTuple
 
 import crc32c
 
-from tidelog.log.file_names import LOG_SUFFIX
+from tidelog.log.file_names import LOG_SUFFIX, offset_of
+from tidelog.log.replacement import CLEANED_SUFFIX, SWAP_SUFFIX
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.evidence.scrub import ScrubbedBatch, batches_of
 
@@ -21,6 +26,13 @@ class LogImages(NamedTuple):
     """As the process saw them, in order."""
     on_device: tuple[ScrubbedBatch, ...]
     """As the device had them for sure, up to the first hole."""
+    under_old_names: tuple[ScrubbedBatch, ...] = ()
+    """While a swap is under way: as the process saw them in the files that the device has names
+    for."""
+
+    def allow(self, found: tuple[ScrubbedBatch, ...]) -> bool:
+        """Whether a start may find this."""
+        return any(found == image[: len(found)] for image in self)
 
     @property
     def kept_count(self) -> int:
@@ -50,8 +62,13 @@ class LogReader:
     ) -> tuple[ScrubbedBatch, ...]:
         """The batches of a log as far as they follow each other without damage."""
         found: list[ScrubbedBatch] = []
-        for path in sorted(_log_paths(files, directory)):
+        covered_to = -1
+        for path in _log_paths(files, directory):
+            if offset_of(path.rpartition("/")[2]) < covered_to:
+                continue
             batches, is_whole = self._batches_of(root, path, files[path])
+            if path.endswith(SWAP_SUFFIX) and batches:
+                covered_to = batches[-1].last_offset + 1
             if found and batches and batches[0].base_offset <= found[-1].last_offset:
                 break
             found += batches
@@ -75,9 +92,15 @@ class LogReader:
     def images(self, disk: SimDisk, directories: list[str]) -> dict[str, LogImages]:
         """What a power cut would make a choice between, by directory."""
         seen, durable = seen_files(disk), disk.durable_files()
+        mixed = {path: seen.get(path, data) for path, data in durable.items()}
+        swapping = {
+            path.rpartition("/")[0] for path in (*seen, *durable) if path.endswith(SWAP_SUFFIX)
+        }
         return {
             name: LogImages(
-                self.batches(disk.root, seen, name), self.batches(disk.root, durable, name)
+                self.batches(disk.root, seen, name),
+                self.batches(disk.root, durable, name),
+                self.batches(disk.root, mixed, name) if name in swapping else (),
             )
             for name in directories
         }
@@ -89,5 +112,15 @@ def seen_files(disk: SimDisk) -> dict[str, bytes]:
 
 
 def _log_paths(files: Mapping[str, bytes], directory: str) -> list[str]:
+    """In order; a `.swap` comes before the segments that it covers, and not at all where a
+    `.cleaned` of its round shows that a start deletes it."""
     prefix = f"{directory}/"
-    return [path for path in files if path.startswith(prefix) and path.endswith(LOG_SUFFIX)]
+    names = sorted(path.removeprefix(prefix) for path in files if path.startswith(prefix))
+    unfinished = min(
+        (offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)), default=-1
+    )
+    swaps = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if unfinished >= 0:
+        swaps = [name for name in swaps if offset_of(name) < unfinished]
+    logs = swaps + [name for name in names if name.endswith(LOG_SUFFIX)]
+    return [prefix + name for name in sorted(logs, key=offset_of)]

@@ -104,15 +104,22 @@ def contents_of(log: Log, start: int, end: int) -> list[CleanedBatch]:
     ]
 
 
-def cleaned_complaint(log: Log, true_log: TrueLog, wall_ms: int) -> str | None:
-    """What is wrong with a log that a cleaner was in, below its high watermark. Raises what the log
-    raises."""
+def may_be_cleaned(log: Log) -> bool:
+    """Whether batches of a log may differ from those that were committed: its own cleaner was in
+    it, or it was fetched from a leader whose cleaner had been there. The latter leaves no trace
+    where whole batches stayed."""
+    return log.cleaned_to >= 0 or "compact" in log.config.cleanup_policy
+
+
+def cleaned_complaint(log: Log, true_log: TrueLog, end: int, wall_ms: int) -> str | None:
+    """What is wrong with a log that may be cleaned, below a committed offset that it reaches.
+    Raises what the log raises."""
     if len(true_log.contents) != len(true_log.batches):
         return None
-    end = min(log.high_watermark, true_log.end_offset)
-    held = [one for one in contents_of(log, log.log_start_offset, end) if one.last_offset < end]
-    true = [one for one in true_log.contents if one.last_offset >= log.log_start_offset]
-    return complaint(log, held, true, wall_ms)
+    start = log.log_start_offset
+    held = [one for one in contents_of(log, start, end) if one.last_offset < end]
+    true = [one for one in true_log.contents if one.base_offset >= start]
+    return complaint(log, held, true, end, wall_ms)
 
 
 def partition_id(partition: Partition) -> PartitionId:

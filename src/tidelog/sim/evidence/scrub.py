@@ -5,7 +5,7 @@ repair. What may lawfully be old (the index files of an active segment, a checkp
 only looked at for its form.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Mapping
 from struct import iter_unpack
 from typing import Final, NamedTuple
 
@@ -70,12 +70,16 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
     """Everything that is wrong. `settled`: nothing is being written, so that what lags behind for
     a moment must agree too."""
     found = list(_scrub_root(disk))
-    cleaned = _cleaned(disk)
+    cleaned = _offsets_in(disk, checkpoint.CLEANER_FILE)
+    recovery_points = _offsets_in(disk, checkpoint.RECOVERY_POINT_FILE)
     for name in disk.list_dir():
         partition = parse_partition_name(name)
         if partition is not None:
             may_have_gaps = partition in cleaned or partition.topic in INTERNAL_TOPICS
-            complaints = _scrub_partition(disk, name, settled, may_have_gaps)
+            files, batches, complaints = _scrub_segments(disk, name, may_have_gaps)
+            complaints += _scrub_small(files)
+            if settled:
+                complaints += _scrub_epochs(files, batches, recovery_points.get(partition, 0))
             found += (f"{name}/{complaint}" for complaint in complaints)
     return found
 
@@ -98,41 +102,41 @@ def _scrub_root(disk: Disk) -> Iterator[str]:
         yield f"{checkpoint.META_PROPERTIES_FILE}: {error}"
 
 
-def _cleaned(disk: Disk) -> Collection[TopicPartition]:
-    """The partitions that a cleaner was in; none if the file cannot be read."""
+def _offsets_in(disk: Disk, name: str) -> Mapping[TopicPartition, int]:
+    """An offset checkpoint; it counts as empty if it cannot be read."""
     try:
-        return checkpoint.decode_offsets(disk.read_file(checkpoint.CLEANER_FILE) or b"")
+        return checkpoint.decode_offsets(disk.read_file(name) or b"")
     except _DAMAGE:
-        return ()
+        return {}
 
 
-def _scrub_partition(
-    disk: Disk, directory: str, settled: bool, may_have_gaps: bool
-) -> Iterator[str]:
+def _scrub_segments(
+    disk: Disk, directory: str, may_have_gaps: bool
+) -> tuple[dict[str, bytes], list[ScrubbedBatch], list[str]]:
+    """The files of a partition, the batches in them, and what is wrong with the segments."""
     files = {
         name: disk.read_file(f"{directory}/{name}") or b"" for name in disk.list_dir(directory)
     }
     logs = sorted(name for name in files if _is_kind(name, LOG_SUFFIX))
     everything: list[ScrubbedBatch] = []
+    found: list[str] = []
     for name in files:
         # A file may be gone from under a process that still has it open.
         log = name.removesuffix(INDEX_SUFFIX) + LOG_SUFFIX
         if _is_kind(name, INDEX_SUFFIX) and log not in files:
-            yield f"{log}: missing"
+            found.append(f"{log}: missing")
     for name in logs:
         batches, complaint = batches_of(files[name])
         if complaint is not None:
-            yield f"{name}: {complaint}"
+            found.append(f"{name}: {complaint}")
         due = everything[-1].last_offset + 1 if everything else 0
         begin = batches[0].base_offset if batches else due
         if begin < due or (everything and begin > due and not may_have_gaps):
-            yield f"{name}: begins with {batches[0]} after {everything[-1]}"
+            found.append(f"{name}: begins with {batches[0]} after {everything[-1]}")
         everything += batches
         if name != logs[-1]:
-            yield from _scrub_indexes(files, name.removesuffix(LOG_SUFFIX), batches)
-    yield from _scrub_small(files)
-    if settled:
-        yield from _scrub_epochs(files.get(checkpoint.LEADER_EPOCH_FILE, b""), everything)
+            found += _scrub_indexes(files, name.removesuffix(LOG_SUFFIX), batches)
+    return files, everything, found
 
 
 def _is_kind(name: str, suffix: str) -> bool:
@@ -178,11 +182,17 @@ def _scrub_small(files: dict[str, bytes]) -> Iterator[str]:
             yield f"{name}: {error}"
 
 
-def _scrub_epochs(data: bytes, batches: list[ScrubbedBatch]) -> Iterator[str]:
+def _scrub_epochs(
+    files: Mapping[str, bytes], batches: list[ScrubbedBatch], recovery_point: int
+) -> Iterator[str]:
     """The epoch file says of every batch in which epoch it was written. Of batches below the log
-    start, which leave with their segment, it says nothing."""
+    start, which leave with their segment, it says nothing. A log of which the recovery point claims
+    no record need not have the file yet (*EpochsBeforeClaim*)."""
+    data = files.get(checkpoint.LEADER_EPOCH_FILE)
+    if data is None and batches and recovery_point <= batches[0].base_offset:
+        return
     try:
-        entries = checkpoint.decode_epochs(data)
+        entries = checkpoint.decode_epochs(data or b"")
     except checkpoint.CheckpointDamaged:
         return
     first_offset = entries[0][1] if entries else 0

@@ -42,6 +42,7 @@ class BrokerSide:
         """One round: the replicas' outputs, then due calls; returns whether anything moved."""
         self.broker.replicas.wake(now)
         self.lifecycle.metadata_offset = self.broker.replicas.applied_offset
+        self.lifecycle.finalised = self.broker.image.features
         moved = self._flow_replicas(now)
         self._make_calls(now)
         if self._failure is not None:

@@ -40,6 +40,12 @@ from tidelog.wire.entities import Entity
 
 FORWARD_RETRY_MS: Final = 50
 
+_TO_CLIENTS: Final = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+"""Refusals of an envelope that are between brokers, and what the client is answered instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -189,7 +195,11 @@ class ControlLink:
             if self._leader_id < 0 or self._leader_id == self._node_id:
                 self._retry_later(forward, now)
             else:
-                self._send(k58_envelope.request_of(forward.frame), forward, forward.deadline)
+                connection = forward.context.connection
+                envelope = k58_envelope.request_of(
+                    forward.frame, connection.principal, connection.peer_host
+                )
+                self._send(envelope, forward, forward.deadline)
         elif isinstance(api, ControllerApi):
             try:
                 message = api.message_of(forward.request)
@@ -237,11 +247,15 @@ class ControlLink:
             self._outcomes.append(CallEnded(token.token, response))
             return
         assert isinstance(token, Forward), f"unexpected token {token!r}"
-        inner = k58_envelope.inner_response(frame)
-        if inner is None:
+        outcome = k58_envelope.outcome_of(frame)
+        if outcome is ErrorCode.NOT_CONTROLLER:
             self.repeat(token, now)
+        elif isinstance(outcome, ErrorCode):
+            text = f"the controller refused to open the envelope: {outcome.name}"
+            refused = Refused(_TO_CLIENTS.get(outcome, outcome), text)
+            self._outcomes.append(ForwardDecided(token, refused))
         else:
-            self._outcomes.append(ForwardAnswered(token, inner))
+            self._outcomes.append(ForwardAnswered(token, outcome))
 
     def on_failed(self, token: Hashable, now: Instant) -> None:
         """The control channel lost the request."""

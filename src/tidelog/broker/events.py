@@ -6,6 +6,7 @@ Left out: lines that only people read, which stay text where they are written.
 
 from typing import ClassVar
 
+from tidelog.broker.features import UnservedFeature, lowering
 from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, event
 from tidelog.errors import ErrorCode
 
@@ -133,6 +134,22 @@ class CallRefused(LifecycleEvent):
     def shown(self) -> tuple[tuple[str, object], ...]:
         """The code by its name."""
         return (("code", self.code.name),)
+
+
+@event("on_response", "not admitted", level=Level.ERROR)
+class FeaturesNotServed(LifecycleEvent):
+    """The cluster has finalised features that this software cannot run."""
+
+    features: tuple[UnservedFeature, ...]
+
+    def why(self) -> str:
+        """Each by its name, with the command that lowers them."""
+        named = "; ".join(map(str, self.features))
+        return f"{named}; hint: `{lowering(self.features)}`"
+
+    def shown(self) -> tuple[tuple[str, object], ...]:
+        """All of it is said before."""
+        return ()
 
 
 @event("begin_shutdown", "leaving")

@@ -1,7 +1,7 @@
 """The feature levels that this software can run, as registered and advertised."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 METADATA_VERSION: Final = 30
 """4.3-IV0, the level that Apache Kafka 4.3.1 finalises."""
@@ -19,6 +19,34 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     GROUP_VERSION: (0, 1),
 }
 """Feature name to the range of levels served. A feature whose maximum is 0 is known and off."""
+
+
+class UnservedFeature(NamedTuple):
+    """A feature that the cluster has finalised above what this software can run."""
+
+    name: str
+    level: int
+    served: int
+    """The highest level that can be run; 0 where the feature is not known."""
+
+    def __str__(self) -> str:
+        return f"`{self.name}` is {self.level}, this node serves {self.served} at most"
+
+
+def unserved(finalised: Mapping[str, int]) -> tuple[UnservedFeature, ...]:
+    """What keeps this software out of a cluster, by name. A level below the range, which only
+    `metadata.version` can have, is none of it: that one must be raised."""
+    return tuple(
+        UnservedFeature(name, level, FEATURES.get(name, (0, 0))[1])
+        for name, level in sorted(finalised.items())
+        if level > FEATURES.get(name, (0, 0))[1]
+    )
+
+
+def lowering(features: Iterable[UnservedFeature]) -> str:
+    """The command that lowers the features to what can be run."""
+    wanted = " ".join(f"--feature {each.name}={each.served}" for each in features)
+    return f"kafka-features.sh --bootstrap-server HOST:PORT downgrade {wanted}"
 
 
 def has_consumer_groups(finalised: Mapping[str, int]) -> bool:

@@ -19,11 +19,12 @@ Invariant `OneCallInFlight`: at most one registration or heartbeat is under way.
 Source: KIP-500, KIP-631; Kafka's BrokerLifecycleManager.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
 from tidelog.broker import events
-from tidelog.broker.features import FEATURES
+from tidelog.broker.features import FEATURES, UnservedFeature, lowering, unserved
 from tidelog.config import NodeConfig
 from tidelog.controller import messages
 from tidelog.env.instant import NEVER, Instant
@@ -93,6 +94,10 @@ class BrokerLifecycle:
         # Whether damaged logs are still being reported; set by the node. Unfenced, this broker
         # could be elected.
         self.must_stay_fenced = False
+        # The feature levels of the newest metadata; set by the node.
+        self.finalised: Mapping[str, int] = {}
+        # What was said of them last.
+        self._unserved: tuple[UnservedFeature, ...] = ()
         # Whether this broker was unfenced in the last heartbeat's answer.
         self.unfenced = False
         # When to call next; NEVER while a call is under way.
@@ -175,9 +180,12 @@ class BrokerLifecycle:
             return
         timed_out = events.RegistrationTimedOut(last_refusal=self._last_refusal)
         self._trace.event(timed_out)
+        hint = "see that most controllers run and can be reached, then start the node again"
+        if self._unserved:
+            hint = f"run `{lowering(self._unserved)}`, then start the node again"
         self.failure = (
             f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}; "
-            "hint: see that most controllers run and can be reached, then start the node again"
+            f"hint: {hint}"
         )
         self.state = BrokerState.GONE
 
@@ -234,12 +242,21 @@ class BrokerLifecycle:
         if error_code is not self._last_refusal:
             self._last_refusal = error_code
             self._trace.event(events.CallRefused(code=error_code, reason=message))
+        if error_code is ErrorCode.UNSUPPORTED_VERSION:
+            self._name_unserved_features()
         if error_code is ErrorCode.STALE_BROKER_EPOCH:
             if self.state is BrokerState.LEAVING:
                 self.state = BrokerState.GONE
             else:
                 self.state = BrokerState.REGISTERING
                 self.unfenced = False
+
+    def _name_unserved_features(self) -> None:
+        """The controller has said that this node does not fit the cluster, and not why."""
+        features = unserved(self.finalised)
+        if features != self._unserved:
+            self._unserved = features
+            self._trace.event(events.FeaturesNotServed(features=features))
 
     def deadline(self) -> Instant | None:
         """When the next call or the end of a shutdown is due."""

@@ -173,16 +173,15 @@ class Router:
         if controller is None or not controller.active:
             k58_envelope.refuse(outer, ErrorCode.NOT_CONTROLLER)
             return
-        frame = memoryview(envelope.request_data)
-        header, offset = parse_header(frame)
-        api = self._controller_apis[header.api_key]
-        if not isinstance(api, ControllerApi | QuorumQueryApi | VoterChangeApi):
-            raise MalformedFrame(f"an envelope around `{header.api_key.name}`")
-        low, high = api.versions
-        if not low <= header.api_version <= high:
-            raise MalformedFrame(f"an envelope around version `{header.api_version}`")
-        request = codec.decode_request(header, frame, offset)
-        self._decide(ControllerRequest(EnvelopedContext(outer, header), api, request), now)
+        try:
+            principal, header, api, request = k58_envelope.open_envelope(
+                envelope, self._controller_apis.__getitem__
+            )
+        except ProtocolError as fault:
+            k58_envelope.refuse(outer, fault.code)
+            return
+        context = EnvelopedContext(outer, header, principal)
+        self._decide(ControllerRequest(context, api, request), now)
 
     def _decide(self, asked: ControllerRequest, now: Instant) -> None:
         broker, context, api = self.broker, asked.context, asked.api

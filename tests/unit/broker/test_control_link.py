@@ -352,6 +352,24 @@ def test_an_envelope_that_met_no_controller_is_sent_again():
     assert bytes(envelope.request_data) == frame
 
 
+@pytest.mark.parametrize(
+    ("code", "to_client"),
+    [
+        (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION),
+        (ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_an_envelope_that_a_controller_cannot_open_is_not_sent_again(code, to_client):
+    desk = Desk()
+    desk.lead(2)
+    desk.create_topic()
+    ((header, _),) = desk.sent()
+    desk.reply(header, enveloped(None, code))
+    (decided,) = desk.outcomes()
+    assert decided.response.error_code is to_client and code.name in decided.response.message
+
+
 def test_an_attempt_never_lasts_longer_than_its_forward():
     """A client waits `request.timeout.ms` and no longer, also when a late attempt meets silence."""
     desk = Desk()

@@ -240,6 +240,26 @@ def test_equal_refusals_in_a_row_are_one_line():
     assert len(life.trace.take_lines()) == 1
 
 
+def test_features_that_keep_the_broker_out_are_named_with_the_command_that_lowers_them():
+    """Once, however often the controller refuses, and as soon as the metadata has them."""
+    life = Life()
+    refused = Refused(ErrorCode.UNSUPPORTED_VERSION, "")
+    lines = []
+    for finalised in ({}, {"streams.version": 1, "metadata.version": 29}, {"streams.version": 1}):
+        life.lifecycle.finalised = finalised
+        life.call(0)
+        life.answer(refused, 0)
+        life.lifecycle.on_controller_changed(Instant(0))
+        lines += life.trace.take_lines()
+    command = "kafka-features.sh --bootstrap-server HOST:PORT downgrade --feature streams.version=0"
+    assert [line for line in lines if "streams" in line] == [
+        "broker on_response: not admitted (`streams.version` is 1, this node serves 0 at most; "
+        f"hint: `{command}`)"
+    ]
+    life.call(TIMEOUT_MS)
+    assert f"UNSUPPORTED_VERSION; hint: run `{command}`" in life.lifecycle.failure
+
+
 # Leaving -----------------------------------------------------------------------------------
 
 

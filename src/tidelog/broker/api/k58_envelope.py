@@ -5,25 +5,39 @@ envelope itself with NOT_CONTROLLER, and the forwarding broker looks for the act
 the inner response travels back as a whole frame, and the envelope says NONE even when the inner
 response carries errors.
 
-Left out: the client's principal and address; without authentication they decide nothing.
+An envelope that cannot be opened is answered as Kafka answers it: PRINCIPAL_DESERIALIZATION_FAILURE
+for a principal that does not parse, INVALID_REQUEST for an address of neither 4 nor 16 bytes or an
+API that is not forwarded, UNSUPPORTED_VERSION for a request that does not parse.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from ipaddress import ip_address
+from typing import Any, Final, NamedTuple
 
-from tidelog.broker.api.declaration import CONTROLLERS, EnvelopeApi, VersionRange
+from tidelog.broker.api.declaration import (
+    CONTROLLERS,
+    Api,
+    ControllerApi,
+    EnvelopeApi,
+    ForwardedApi,
+    QuorumQueryApi,
+    VersionRange,
+    VoterChangeApi,
+)
 from tidelog.broker.connections import RequestContext
 from tidelog.env.disk import Buffer
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.security.rights import CLUSTER_ACTION
-from tidelog.wire import codec
-from tidelog.wire.api import ApiKey, RequestHeader
+from tidelog.wire import codec, principal_data
+from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import Entity, make
 from tidelog.wire.values import error_of
 
 VERSION: Final = 0
 _LOOPBACK: Final = b"\x7f\x00\x00\x01"
+_ADDRESS_BYTES: Final = (4, 16)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,23 +69,64 @@ def refuse(outer: RequestContext, code: ErrorCode) -> None:
     _answer(outer, code, None)
 
 
-def request_of(frame: bytes) -> Entity:
-    """An envelope around a client's request, header included."""
+def request_of(frame: bytes, principal: Principal, host: str) -> Entity:
+    """An envelope around the request of a client at this address, header included."""
     return make(
         codec.request_class(ApiKey.ENVELOPE, VERSION),
         request_data=frame,
-        request_principal=None,
-        client_host_address=_LOOPBACK,
+        request_principal=principal_data.pack(*principal),
+        client_host_address=_packed(host),
     )
 
 
-def inner_response(frame: Buffer) -> bytes | None:
-    """The inner response of an envelope's answer, without length prefix; `None` when the envelope
-    itself was refused. Raises `MalformedFrame`."""
+def _packed(host: str) -> bytes:
+    """The 4 or 16 bytes of an address. Only a simulated client has a name instead."""
+    try:
+        return ip_address(host).packed
+    except ValueError:
+        return _LOOPBACK
+
+
+class Opened(NamedTuple):
+    """What was in an envelope."""
+
+    principal: Principal
+    header: RequestHeader
+    api: ForwardedApi[Any]
+    request: Entity
+
+
+def open_envelope(envelope: Entity, api_of: Callable[[ApiKey], Api[Any] | None]) -> Opened:
+    """The request in an envelope. Raises `ProtocolError` with the code that refuses it."""
+    try:
+        principal = Principal(*principal_data.parse(bytes(envelope.request_principal or b"")))
+    except MalformedFrame as fault:
+        raise ProtocolError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, fault.message) from fault
+    if len(envelope.client_host_address) not in _ADDRESS_BYTES:
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, "an address of neither IPv4 nor IPv6")
+    frame = memoryview(envelope.request_data)
+    try:
+        header, offset = parse_header(frame)
+        api = api_of(header.api_key)
+        if not isinstance(api, ControllerApi | QuorumQueryApi | VoterChangeApi):
+            name = header.api_key.name
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, f"an envelope around `{name}`")
+        low, high = api.versions
+        if not low <= header.api_version <= high:
+            raise MalformedFrame(f"an envelope around version `{header.api_version}`")
+        return Opened(principal, header, api, codec.decode_request(header, frame, offset))
+    except MalformedFrame as fault:
+        raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, fault.message) from fault
+
+
+def outcome_of(frame: Buffer) -> bytes | ErrorCode:
+    """The inner response of an envelope's answer, without length prefix, or why the envelope itself
+    was refused. Raises `MalformedFrame`."""
     _, entity = codec.decode_response(ApiKey.ENVELOPE, VERSION, frame)
-    if error_of(entity.error_code) is not ErrorCode.NONE or entity.response_data is None:
-        return None
-    return bytes(entity.response_data)
+    code = error_of(entity.error_code)
+    if code is ErrorCode.NONE and entity.response_data is None:
+        raise MalformedFrame("an envelope without a response or an error")
+    return bytes(entity.response_data) if code is ErrorCode.NONE else code
 
 
 API: Final = EnvelopeApi(

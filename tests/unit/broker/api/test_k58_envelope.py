@@ -4,12 +4,13 @@ import pytest
 
 from tests.unit.broker.one_node import OneNode
 from tidelog.broker.api import k19_create_topics, k63_broker_heartbeat
-from tidelog.broker.api.k58_envelope import EnvelopedContext
+from tidelog.broker.api.k58_envelope import EnvelopedContext, request_of
 from tidelog.broker.router import ControllerRequest, Router
 from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult, Refused
 from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
+from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.wire import codec, principal_data
 from tidelog.wire.api import ApiKey, RequestHeader, pack_header
 from tidelog.wire.entities import make
 from tidelog.wire.values import error_of
@@ -17,9 +18,13 @@ from tidelog.wire.values import error_of
 ENVELOPE = codec.request_class(ApiKey.ENVELOPE, 0)
 
 
-def wrap(frame: bytes):
+ALICE = principal_data.pack("User", "alice")
+HOST = b"\x7f\0\0\x01"
+
+
+def wrap(frame: bytes, principal: bytes | None = ALICE, address: bytes = HOST):
     return make(
-        ENVELOPE, request_data=frame, request_principal=None, client_host_address=b"\x7f\0\0\x01"
+        ENVELOPE, request_data=frame, request_principal=principal, client_host_address=address
     )
 
 
@@ -54,24 +59,51 @@ def heartbeat_frame():
     return codec.encode_request(k63_broker_heartbeat.API.request(message), 1, "inner")[4:]
 
 
+UNPARSABLE, NOT_FORWARDED = ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize(
-    "inner",
+    ("inner", "code"),
     [
-        b"",
-        b"\x00",
-        create()[:-1],
-        create() + b"\x00",
-        pack_header(ApiKey.CREATE_TOPICS, 1, 1, "old"),
-        pack_header(ApiKey.CREATE_TOPICS, 8, 1, "new"),
-        pack_header(ApiKey.PRODUCE, 9, 1, "not for controllers"),
-        pack_header(ApiKey.ENVELOPE, 0, 1, "within itself"),
-        pack_header(ApiKey.API_VERSIONS, 3, 1, "no decision"),
+        pytest.param(b"", UNPARSABLE, id="empty"),
+        pytest.param(b"\x00", UNPARSABLE, id="short"),
+        pytest.param(create()[:-1], UNPARSABLE, id="cut"),
+        pytest.param(create() + b"\x00", UNPARSABLE, id="long"),
+        pytest.param(pack_header(ApiKey.CREATE_TOPICS, 1, 1, "a"), UNPARSABLE, id="old"),
+        pytest.param(pack_header(ApiKey.CREATE_TOPICS, 8, 1, "a"), UNPARSABLE, id="new"),
+        pytest.param(pack_header(ApiKey.PRODUCE, 9, 1, "a"), NOT_FORWARDED, id="produce"),
+        pytest.param(pack_header(ApiKey.ENVELOPE, 0, 1, "a"), NOT_FORWARDED, id="envelope"),
+        pytest.param(pack_header(ApiKey.API_VERSIONS, 3, 1, "a"), NOT_FORWARDED, id="hello"),
     ],
-    ids=["empty", "short", "cut", "long", "old", "new", "produce", "envelope", "hello"],
 )
-def test_what_may_not_be_inside_closes_the_connection(controller_wire, inner):
-    assert controller_wire.ask(ApiKey.ENVELOPE, wrap(inner)) is None
-    assert controller_wire.closed
+def test_what_may_not_be_inside_is_refused(controller_wire, inner, code):
+    assert unwrap(controller_wire.ask(ApiKey.ENVELOPE, wrap(inner))) == (code, None)
+    assert not controller_wire.closed
+
+
+@pytest.mark.parametrize(
+    ("principal", "address", "code"),
+    [
+        (None, HOST, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (b"", HOST, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (b"\0\1" + ALICE[2:], HOST, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (ALICE[:-1], HOST, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (ALICE + b"\0", HOST, ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (ALICE, b"", ErrorCode.INVALID_REQUEST),
+        (ALICE, b"\x7f\0\1", ErrorCode.INVALID_REQUEST),
+    ],
+    ids=["null", "empty", "version", "cut", "long", "no-address", "short-address"],
+)
+def test_who_asks_must_be_named(controller_wire, principal, address, code):
+    envelope = wrap(create(), principal, address)
+    assert unwrap(controller_wire.ask(ApiKey.ENVELOPE, envelope)) == (code, None)
+
+
+def test_an_envelope_of_ours_names_the_client():
+    sixteen = request_of(b"frame", Principal("User", "bob"), "::1")
+    assert sixteen.client_host_address == bytes(15) + b"\x01"
+    assert principal_data.parse(sixteen.request_principal) == ("User", "bob")
+    assert request_of(b"frame", ANONYMOUS, "10.0.0.7").client_host_address == b"\x0a\0\0\x07"
 
 
 def test_a_node_without_the_active_controller_refuses_the_envelope(node: OneNode, controller_wire):

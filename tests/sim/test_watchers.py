@@ -51,6 +51,7 @@ def a_log(*marks: BatchMark, high_watermark: int = 0, start: int = 0, **more: An
     end = marks[-1].last_offset + 1 if marks else start
     values = {"log_start_offset": start, "high_watermark": high_watermark, "marks": marks}
     values |= {"last_stable_offset": high_watermark, "log_end_offset": end, "cleaned_to": -1}
+    values["config"] = SimpleNamespace(cleanup_policy=("delete",))
     values["epoch_at"] = lambda offset: next(m.leader_epoch for m in marks if offset <= m[1])
     return SimpleNamespace(**{**values, **more})
 
@@ -233,6 +234,11 @@ class Bounds:
         self.found.oracle.logs[PID].highest = 4
         self._checker = HighWatermarkBounds()
 
+    def bring_back(self, **more: Any) -> None:
+        """The follower's process drops its replica and gets a new one, which is empty."""
+        empty = a_replica(a_log(), **more)
+        self.follower.node.broker.replicas.partitions = {empty.topic_partition: empty}
+
     def advance(self, high_watermark: int) -> None:
         self.partition.log.high_watermark = high_watermark
         self._checker.on_leader(self.found, self._leader, PID, self.partition)
@@ -293,6 +299,19 @@ def test_high_watermark_bounds_of_a_process_that_never_said_so():
     bounds.found.newest_image = an_image()
     bounds.follower.node.broker.replicas.broker_epoch = -1
     bounds.advance(8)
+
+
+def test_high_watermark_bounds_of_a_replica_that_was_removed_and_brought_back():
+    """The same process has it anew, and it is empty; the leader is behind and counts on the one
+    before. Not so if the newest metadata has it in the ISR."""
+    bounds = Bounds(A, B)
+    bounds.advance(5)
+    bounds.bring_back(leader_epoch=2)
+    bounds.found.newest_image = an_image(replace(PARTITION, isr=(1,)))
+    bounds.advance(6)
+    bounds.found.newest_image = an_image()
+    with rejects("HighWatermarkBounds"):
+        bounds.advance(7)
 
 
 def guarded(**leader: Any) -> tuple[Evidence, Any, Replica, Any]:

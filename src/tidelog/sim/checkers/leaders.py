@@ -89,14 +89,18 @@ class HighWatermarkBounds(Checker):
 
     Left out are processes that began after the fetch on which the leader counts: after an unclean
     end they may have lost what their predecessor reported; the controller took that one out of the
-    ISR when they registered, and the leader may not know of either yet. Whom the newest metadata
-    has in the ISR must hold the records all the same. Left out are also disks that a fault has
-    damaged: what was found bad there is fetched anew by the same process.
+    ISR when they registered, and the leader may not know of either yet. Left out are replicas that
+    a reassignment removed and another one brought back empty, of which a leader that is behind
+    knows as little. Whom the newest metadata has in the ISR must hold the records all the same.
+    Left out are also disks that a fault has damaged: what was found bad there is fetched anew by
+    the same process.
     """
 
     def __init__(self) -> None:
         # The last look at each leader.
         self._seen: dict[Partition, _Look] = {}
+        # Of each leader, the first replica that was seen on each node of its maximal ISR.
+        self._members: dict[Partition, dict[int, Partition]] = {}
 
     def on_leader(
         self, evidence: Evidence, host: Host, pid: PartitionId, partition: Partition
@@ -106,12 +110,17 @@ class HighWatermarkBounds(Checker):
         last = self._seen.get(partition)
         if last is None or last.leadership is not leadership:
             last = _Look(leadership, partition.leader_epoch, evidence.oracle.highest(pid))
+            self._members[partition] = _replicas_of(evidence, pid, leadership)
         high_watermark = partition.log.high_watermark
         self._seen[partition] = last._replace(high_watermark=high_watermark)
         if high_watermark <= last.high_watermark:
             return
+        members = self._members[partition] = {
+            **_replicas_of(evidence, pid, leadership),
+            **self._members[partition],
+        }
         for node_id in leadership.maximal_isr:
-            objection = _objection(evidence, pid, partition, last, node_id)
+            objection = _objection(evidence, pid, partition, last, members.get(node_id), node_id)
             if objection is not None:
                 self.reject(
                     f"{host.name} commits {pid} to {high_watermark} in epoch "
@@ -120,10 +129,26 @@ class HighWatermarkBounds(Checker):
                 )
 
 
+def _replicas_of(
+    evidence: Evidence, pid: PartitionId, leadership: LeaderState
+) -> dict[int, Partition]:
+    """The replicas of the maximal ISR that are there, by node."""
+    found = {
+        node_id: replica_on(evidence.world.hosts[node_id], pid)
+        for node_id in leadership.maximal_isr
+    }
+    return {node_id: replica for node_id, replica in found.items() if replica is not None}
+
+
 def _objection(
-    evidence: Evidence, pid: PartitionId, partition: Partition, last: _Look, node_id: int
+    evidence: Evidence,
+    pid: PartitionId,
+    partition: Partition,
+    last: _Look,
+    first: Partition | None,
+    node_id: int,
 ) -> str | None:
-    """What a member lacks."""
+    """What a member lacks; `first` is the first replica that the leader had on this node."""
     remote = last.leadership.remotes.get(node_id)
     if remote is None:
         return None
@@ -134,7 +159,9 @@ def _objection(
     if member is None:
         return None
     log, high_watermark = partition.log, partition.log.high_watermark
-    spoke_itself = _epoch_of(host) == remote.broker_epoch and not host.disk.was_damaged
+    spoke_itself = (
+        _epoch_of(host) == remote.broker_epoch and member is first and not host.disk.was_damaged
+    )
     if spoke_itself and member.leader_epoch < last.first_epoch:
         return f"is in epoch {member.leader_epoch} still"
     if not spoke_itself and not _is_in_sync(evidence, host, pid):

@@ -8,7 +8,7 @@ One change at a time (*OneChangeAtATime*). A change begins only when
 
 Every refusal is decided over the leader's state, in Kafka's order: another cluster, another leader,
 a malformed voter, a busy leader (REQUEST_TIMED_OUT: ask again), static voters
-(UNSUPPORTED_VERSION), a voter that is there already or is not there, a replica that is not reached,
+(UNSUPPORTED_VERSION, but for an update), a voter that is there already or is not there, a replica that is not reached,
 does not fit, or lags.
 
 Adding. The newcomer has fetched as an observer and is caught up; it is asked at its own address
@@ -19,6 +19,9 @@ until that is committed, then it resigns.
 
 A change under way ends with the leadership: its client receives NOT_LEADER_OR_FOLLOWER, and must
 find the leader and look what became of the change.
+
+A configured voter that reports its addresses is answered NONE and nothing changes: an Apache Kafka
+voter reports them at each start, and tries again after a refusal.
 
 From configured voters to voters in the log (`kraft.version` 0 to 1, UpdateFeatures): the leader
 appends the version and the set in one batch. It knows the voters' directories from their fetches of
@@ -116,6 +119,9 @@ class Membership:
             self._append(left, reply_to, deadline, now)
             return
         voter = request.voter
+        if not core.is_dynamic:
+            self._reply(reply_to, ErrorCode.NONE)
+            return
         if voter.node_id == core.own_id:
             self._append({**core.voters, voter.node_id: voter}, None, deadline, now)
             self._reply(reply_to, ErrorCode.NONE)
@@ -273,6 +279,10 @@ def _decide_request(
         return ErrorCode.REQUEST_TIMED_OUT, "another change of the voters is under way"
     if role.high_watermark < 0:
         return _NOT_COMMITTED
+    if not core.is_dynamic and isinstance(request, UpdateVoterRequest):
+        if request.voter.node_id in core.voters:
+            return _ACCEPTED
+        return ErrorCode.VOTER_NOT_FOUND, f"node {request.voter.node_id} is not a voter"
     if not core.is_dynamic:
         return (
             ErrorCode.UNSUPPORTED_VERSION,

@@ -188,6 +188,20 @@ def test_static_voters_cannot_be_changed() -> None:
     assert asked(cluster, request) is ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_a_static_voter_may_report_its_addresses_and_nothing_changes() -> None:
+    """As Apache Kafka's voters do at each start."""
+    cluster = static(observers=0)
+    leader = cluster.replicas[lead(cluster)]
+    endpoint = Endpoint("CONTROLLER", "n2", 9093)
+    leader.quorum.identity = replace(leader.quorum.identity, endpoints=(endpoint,))
+    before, end = dict(leader.quorum.voters), leader.log.log_end_offset
+    epoch = leader.quorum.epoch
+    for node_id, expected in ((2, ErrorCode.NONE), (9, ErrorCode.VOTER_NOT_FOUND)):
+        report = UpdateVoterRequest(None, epoch, Voter(node_id, Uuid(b"k" * 16), (endpoint,)))
+        assert asked(cluster, report) is expected
+    assert (leader.quorum.voters, leader.log.log_end_offset) == (before, end)
+
+
 def test_the_last_voter_stays() -> None:
     cluster = dynamic(voters=1, observers=0)
     cluster.remove_voter(1, 1)

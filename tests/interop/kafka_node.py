@@ -1,4 +1,4 @@
-"""One node of Apache Kafka 4.3.1, for what Tidelog does not have yet: transactions."""
+"""Nodes of Apache Kafka 4.3.1: alone, or beside nodes of ours."""
 
 import socket
 import subprocess
@@ -33,10 +33,11 @@ transaction.state.log.num.partitions=3
 """
 
 
-def format_node(file: Path, properties: str) -> None:
-    """Writes a node's properties file and formats its directory."""
+def format_node(file: Path, properties: str, *features: str) -> None:
+    """Writes a node's properties file and formats its directory; `features` as `name=level`."""
     file.write_text(properties)
-    run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file))
+    levels = [text for each in features for text in ("--feature", each)]
+    run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file), *levels)
 
 
 def start_node(
@@ -57,7 +58,7 @@ class KafkaNode:
     """A running broker. Use it in a `with` block."""
 
     def __init__(self, directory: Path) -> None:
-        port, controller_port = _free_ports(2)
+        port, controller_port = free_ports(2)
         # For clients.
         self.bootstrap_servers = f"127.0.0.1:{port}"
         file = directory / "kafka.properties"
@@ -104,7 +105,7 @@ class KafkaNode:
             return probe.connect_ex((host, int(port))) == 0
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

@@ -8,8 +8,8 @@ One change at a time (*OneChangeAtATime*). A change begins only when
 
 Every refusal is decided over the leader's state, in Kafka's order: another cluster, another leader,
 a malformed voter, a busy leader (REQUEST_TIMED_OUT: ask again), static voters
-(UNSUPPORTED_VERSION, but for an update), a voter that is there already or is not there, a replica that is not reached,
-does not fit, or lags.
+(UNSUPPORTED_VERSION, but for an update), a voter that is there already or is not there, a replica
+that is not reached, does not fit, or lags.
 
 Adding. The newcomer has fetched as an observer and is caught up; it is asked at its own address
 which versions it supports, which also shows that the address is right. Then the new set is

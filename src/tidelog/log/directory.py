@@ -126,6 +126,8 @@ class LogDirectory:
         self._written: dict[str, checkpoint.OffsetLines] = {}
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
+        # The log that was made last; the next one of its topic shares its topic id's file.
+        self._newest: Log | None = None
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
         # None once all logs are loaded.
@@ -274,11 +276,20 @@ class LogDirectory:
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        log = make_log(self._env, topic_partition, topic_id, config)
+        log = make_log(
+            self._env, topic_partition, topic_id, config, sibling=self._sibling_of(topic_id)
+        )
         if self._cut_count >= 0:
             log.ledger.begin_after(self._cut_count)
-        self.logs[topic_partition] = log
+        self.logs[topic_partition] = self._newest = log
         return log
+
+    def _sibling_of(self, topic_id: TopicId) -> str | None:
+        newest = self._newest
+        if newest is None or newest.topic_id != topic_id:
+            return None
+        is_here = self.logs.get(newest.topic_partition) is newest
+        return str(newest.topic_partition) if is_here else None
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `clear_renamed`."""

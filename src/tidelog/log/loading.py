@@ -56,14 +56,20 @@ from tidelog.model import TopicId, TopicPartition
 
 
 def make_log(
-    env: LogEnv, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig
+    env: LogEnv,
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    config: LogConfig,
+    *,
+    sibling: str | None = None,
 ) -> Log:
     """Makes the log of a partition, not durable: it has nothing to lose in a crash, and its first
-    flush covers the directory. Opens what a failed attempt has left."""
+    flush covers the directory. Opens what a failed attempt has left. `sibling` is the directory of
+    another log of the topic, if there is one (`rolling.assign_topic_id`)."""
     is_new = env.disk.make_dir(str(topic_partition))
     names: list[str] | None = [] if is_new else None
     log = open_log(env, topic_partition, config, Checkpoints(), names=names)
-    log.assign_topic_id(topic_id, is_new=is_new)
+    log.assign_topic_id(topic_id, is_new=is_new, sibling=sibling)
     return log
 
 

@@ -22,6 +22,9 @@ What the figures are:
 - gap: the longest time between two acknowledgements of a watched partition after a broker was
   killed, first one that is not the active controller, then one that is; of the sixty the least, the
   median, the longest.
+- file: what a new file costs in the directory of the nodes, before they start. On ext4 without a
+  journal it is ten times as much after thousands of files were deleted; no figure of a creation, a
+  stop or a start means much beside one that was taken then (decision 0038).
 - clients: see `bench/scale_clients.py`.
 - restart: from the start of the process until no ISR is smaller than three.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
@@ -69,6 +72,7 @@ PER_WATCHED = 6
 PATIENCE_S = 300.0
 IDLE_S = 10.0
 REASSIGNED = 1000
+NEW_FILES = 500
 AT_ONCE = 5000
 PERIOD_S = 0.05
 TURNS = "tidelog_runtime_turn_seconds"
@@ -380,6 +384,16 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def new_file_us(directory: Path) -> int:
+    """What a new file costs there."""
+    place = directory / "files"
+    place.mkdir()
+    began = time.perf_counter()
+    for number in range(NEW_FILES):
+        (place / str(number)).open("xb").close()
+    return round((time.perf_counter() - began) * 1e6 / NEW_FILES)
+
+
 STEPS: dict[str, Callable[[Bench], None]] = {
     "create": Bench.create,
     "idle": Bench.idle,
@@ -397,6 +411,7 @@ def measure(partitions: int, kafka: bool, steps: Sequence[str]) -> dict[str, Any
     """All figures of one system and size."""
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scale-")))
+        file_us = new_file_us(place)
         metrics_ports: list[int] = []
         if kafka:
             cluster: System = KafkaCluster(place)
@@ -409,6 +424,7 @@ def measure(partitions: int, kafka: bool, steps: Sequence[str]) -> dict[str, Any
         stack.enter_context(cluster)
         bench = Bench(cluster, partitions, metrics_ports)
         stack.callback(bench.watch.close)
+        bench.figures["file_us"] = file_us
         bench.figures["system"] = "kafka" if kafka else "tidelog"
         for name in steps:
             print(f"{bench.figures['system']} {partitions:,}: {name}", file=sys.stderr, flush=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FIGURES: Final[Mapping[str, tuple[str, str]]] = {
+    "file_us": ("a new file on that disk (us)", ""),
     "create_error": ("CreateTopics: error", "NONE"),
     "answered_s": ("CreateTopics answered (s)", "<= 1 at 3,000"),
     "create_s": ("a record acknowledged in each partition (s)", "<= 5 at 3,000"),

@@ -69,6 +69,7 @@ def measure_disk(root: str) -> dict[Row, float]:
     found[Work.READ_MIB] = mean_us(lambda n: files[0].read(n * MIB, MIB), 50)
     found[Operation.TRUNCATE] = mean_us(lambda n: files[n].truncate(50))
     found[Operation.SYNC] = mean_us(lambda n: disk.sync(files[n]))
+    found[Operation.LINK] = mean_us(lambda n: disk.link(f"t-0/{0:020}.log", f"t-{n}/second"))
     found[Operation.REPLACE] = mean_us(
         lambda n: disk.replace(f"t-{n}/partition.metadata", mib[:60])
     )

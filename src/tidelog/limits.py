@@ -123,7 +123,17 @@ LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
 
 LOG_LOADING_WORK: Final = 250
-"""At a start: a log is opened. What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
+"""At a start: a log is opened. What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn; so
+does the rest of a log that has many segments, or has to be walked (`log/pieces.py`)."""
+
+SEGMENT_LOADING_WORK: Final = 100
+"""One of its segments: its files are opened, or deleted, its indexes are read."""
+
+BATCH_WALKING_WORK: Final = 10
+"""One of its batches is looked at, beside a unit for each kilobyte."""
+
+FILE_SYNC_WORK: Final = 500
+"""One of its files is made durable by itself."""
 
 LOG_SAVING_WORK: Final = 250
 """At a clean stop: the indexes and the producer snapshot of a log that has changed since the start.

@@ -8,11 +8,15 @@ from tests.sim.test_cluster import all_know, partition, read_all, unfenced
 
 from tidelog.config import NodeConfig
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_TURN_MS
+from tidelog.sim.checkers.turns import BoundedTurn
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.work import Hardware
 from tidelog.sim.engine.world import World
 
 PARTITIONS = 12
+SEGMENTS = 150
 
 
 def _one_step_a_turn(config: NodeConfig) -> NodeConfig:
@@ -71,3 +75,36 @@ def test_a_start_is_a_voter_first_and_a_broker_when_all_is_loaded(
     assert read_all(world, reader) == [b"kept"]
     for each in world.nodes:
         each.check()
+
+
+def test_one_log_that_has_to_be_walked_is_loaded_in_many_turns() -> None:
+    """Goal: hundreds of segments of one partition, none of which a checkpoint covers, keep no turn
+    of the start for longer than any other work may."""
+    world = World(
+        7, nodes=1, tweak=lambda config: replace(config, log=replace(config.log, segment_bytes=999))
+    )
+    world.driver.check_every = 100
+    world.set_hardware(Hardware())
+    world.start_all()
+    world.run_until(lambda: unfenced(world) == {1}, 10_000)
+    client = SimClient(world, 1)
+    # The process begins with these, before it has turns.
+    assert client.create_topic("before", 20, 1) == ErrorCode.NONE
+    assert client.create_topic("t", 1, 1) == ErrorCode.NONE
+    values = [b"%3d" % number + bytes(900) for number in range(SEGMENTS)]
+    for value in values:
+        assert client.produce("t", 0, [value]).partitions[0].error_code == ErrorCode.NONE
+    world.kill(1)
+    disk = world.hosts[1].disk
+    disk.replace("recovery-point-offset-checkpoint", b"0\n0\n")
+    for name in disk.list_dir("t-0"):
+        if name.endswith("index"):
+            disk.delete(f"t-0/{name}")
+    turns = BoundedTurn(world)
+    world.start(1)
+    assert world.hosts[1].node is not None
+    replicas = world.hosts[1].node.broker.replicas.partitions
+    world.run_until(lambda: len(replicas) == 21, 20_000)
+    world.run_for(500)
+    assert read_all(world, SimClient(world, 1)) == values
+    assert 0 < turns.longest_us < MAX_TURN_MS * 1000

@@ -36,6 +36,7 @@ ON_DISK: dict[str, Callable[[SimDisk], object]] = {
     "read_file": lambda disk: disk.read_file("d/file"),
     "replace": lambda disk: disk.replace("d/file", b"x"),
     "rename": lambda disk: disk.rename("d", "f"),
+    "link": lambda disk: disk.link("d/file", "d/second"),
     "delete": lambda disk: disk.delete("d/file"),
     "delete_some": lambda disk: disk.delete_some("d", 1),
     "sync": lambda disk: disk.sync(disk.open("d/file")),

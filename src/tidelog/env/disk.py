@@ -89,6 +89,11 @@ class Disk(Protocol):
     def rename(self, source: str, target: str) -> None:
         """Renames a file or directory; the target must not exist."""
 
+    def link(self, source: str, target: str) -> bool:
+        """Gives a file a second name, which must not exist; each name is deleted by itself. Returns
+        whether it has it: a file system need not bear (more) names, nor the source or the directory
+        be there. What is written to the file afterwards is seen under both."""
+
     def delete(self, path: str, *, durable: bool = True) -> None:
         """Deletes a file, or a directory with all that is in it; a missing one is fine. A file that
         is not deleted durably may be back after a crash, until something beside it is synced."""

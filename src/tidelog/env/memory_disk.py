@@ -6,8 +6,8 @@ It keeps, per file and per directory, what is seen and what would survive a powe
 - `sync` and `replace` make content and the whole path durable, all names in those directories
   included;
 - deleting a file is durable at once, unless the caller can do without that;
-- creating, renaming, making a directory and deleting one are not: a later sync of something in the
-  same directory takes them along, or a power cut undoes them.
+- creating, linking, renaming, making a directory and deleting one are not: a later sync of
+  something in the same directory takes them along, or a power cut undoes them.
 
 Faults are switched on by attributes: `capacity_bytes` (ENOSPC), `failing` (EIO on everything).
 Both raise `StorageError`, as the OS disk does. Every operation passes `begin`, where a disk built
@@ -42,6 +42,7 @@ class Operation(Enum):
     RENAME = "rename"
     DELETE = "delete"
     MAKE_DIR = "make-dir"
+    LINK = "link"
 
 
 class MemoryFile:
@@ -216,6 +217,18 @@ class MemoryDisk:
         parent = self._parent(target)
         assert parent is self._parent(source), f"rename of `{source}` to another directory"
         parent.change((_name(source), None), (_name(target), node))
+
+    def link(self, source: str, target: str) -> bool:
+        """Takes the space of a second file: each name gives it back."""
+        self.begin(Operation.LINK, target)
+        node, parent = self._find(source), self._find(target.rpartition("/")[0])
+        if not isinstance(node, Content) or not isinstance(parent, Directory):
+            return False
+        if _name(target) in parent.entries:
+            raise StorageError(target, "already there")
+        self.charge(target, len(node.data))
+        parent.change((_name(target), node))
+        return True
 
     def delete(self, path: str, *, durable: bool = True) -> None:
         node = self._find(path)

@@ -8,9 +8,9 @@ election that trusts the marker could pick a replica with lost data.
 
 Deleting a topic renames its directories first (`partition_directories.py`).
 
-A start opens the metadata log first and the others some a turn (`load`): the node has a part in the
-quorum by then, and becomes a broker when all are loaded. Until then the checkpoints keep what they
-have of the logs.
+A start opens the metadata log first and the others some a turn (`load`), a large one in pieces: the
+node has a part in the quorum by then, and becomes a broker when all are loaded. Until then the
+checkpoints keep what they have of the logs.
 
 A log whose durable records are missing or damaged is not opened, or is taken out of service when
 that is noticed. It is in `damaged`, and its files stay as they are: the controller could elect a
@@ -53,9 +53,10 @@ from tidelog.log.deleted_files import DeletedFiles
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.identity import DirectoryIdentity, read_identity
-from tidelog.log.loading import make_log, open_log, read_topic_id
+from tidelog.log.loading import make_log, opened, read_topic_id
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamedDirectories, RenamesForgotten
+from tidelog.log.pieces import Pieces, finish
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
 from tidelog.log.values import Checkpoints, LogEnv
@@ -88,9 +89,16 @@ class _Start:
     """Whether one sync makes all that recovery keeps durable."""
     waiting: deque[TopicPartition]
     """To be opened, in this order."""
+    opening: Pieces[None] | None = None
+    """What is left of the log that is being opened."""
     has_first: bool = False
     """Whether recovery has made records durable that no checkpoint covers."""
     is_syncing: bool = False
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether not all logs are open."""
+        return self.opening is not None or bool(self.waiting)
 
 
 class LogDirectory:
@@ -126,6 +134,8 @@ class LogDirectory:
         self._written: dict[str, checkpoint.OffsetLines] = {}
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
+        # The log that was made last; the next one of its topic shares its topic id's file.
+        self._newest: Log | None = None
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
         # None once all logs are loaded.
@@ -156,7 +166,7 @@ class LogDirectory:
         directory = cls(env, identity, default_config, clean_shutdown)
         start = directory._begin_start(clean_shutdown is not None, wall_ms, most_work)
         directory._open_some(start, most_work)
-        if not start.waiting:
+        if not start.is_opening:
             if start.sync_later:
                 disk.sync(disk.everything())
             directory._end_start(start)
@@ -187,7 +197,7 @@ class LogDirectory:
         start = self._start
         assert start is not None, "all logs are loaded"
         self._open_some(start, most_work)
-        if start.waiting or start.is_syncing:
+        if start.is_opening or start.is_syncing:
             return
         if start.sync_later:
             start.is_syncing = True
@@ -209,33 +219,44 @@ class LogDirectory:
     @property
     def has_logs_to_load(self) -> bool:
         """Whether `load` has something to do."""
-        return self._start is not None and bool(self._start.waiting)
+        return self._start is not None and self._start.is_opening
 
     def _open_some(self, start: _Start, most_work: int) -> None:
-        while start.waiting and most_work > 0:
-            most_work -= LOG_LOADING_WORK
-            partition = start.waiting.popleft()
-            is_metadata = partition == METADATA_PARTITION
-            checkpoints = start.known.pop(partition) if is_metadata else start.known[partition]
-            if is_metadata and not start.clean:
-                # A voter truncates only above the high watermark, and writes no checkpoint then.
-                durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
-                checkpoints = checkpoints._replace(recovery_point=durable_end)
-            try:
-                log = open_log(
-                    self._env,
-                    partition,
-                    self._default_config,
-                    checkpoints,
-                    start.clean,
-                    start.wall_ms,
-                    sync_later=start.sync_later and not is_metadata,
-                )
-            except LogDamaged as error:
-                self._note_damage(partition, error, checkpoints)
+        while most_work > 0 and start.is_opening:
+            if start.opening is None:
+                start.opening = self._open_next(start)
+            work = next(start.opening, None)
+            if work is None:
+                start.opening = None
             else:
-                self.logs[partition] = log
-                start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
+                most_work -= work
+
+    def _open_next(self, start: _Start) -> Pieces[None]:
+        partition = start.waiting.popleft()
+        is_metadata = partition == METADATA_PARTITION
+        checkpoints = start.known.pop(partition) if is_metadata else start.known[partition]
+        if is_metadata and not start.clean:
+            # A voter truncates only above the high watermark, and writes no checkpoint then.
+            durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
+            checkpoints = checkpoints._replace(recovery_point=durable_end)
+        opening = opened(
+            self._env,
+            partition,
+            self._default_config,
+            checkpoints,
+            start.clean,
+            start.wall_ms,
+            sync_later=start.sync_later and not is_metadata,
+        )
+        try:
+            # The node cannot be made without its metadata.
+            log = finish(opening) if is_metadata else (yield from opening)
+        except LogDamaged as error:
+            self._note_damage(partition, error, checkpoints)
+        else:
+            self.logs[partition] = log
+            start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
+        yield LOG_LOADING_WORK
 
     def _end_start(self, start: _Start) -> None:
         self._start = None
@@ -274,11 +295,18 @@ class LogDirectory:
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
         """Makes a new empty log; it must not exist yet."""
         assert topic_partition not in self.logs, f"{topic_partition} exists"
-        log = make_log(self._env, topic_partition, topic_id, config)
+        sibling = self._sibling_of(topic_id)
+        log = make_log(self._env, topic_partition, topic_id, config, sibling=sibling)
         if self._cut_count >= 0:
             log.ledger.begin_after(self._cut_count)
-        self.logs[topic_partition] = log
+        self.logs[topic_partition] = self._newest = log
         return log
+
+    def _sibling_of(self, topic_id: TopicId) -> str | None:
+        newest = self._newest
+        if newest is None or self.logs.get(newest.topic_partition) is not newest:
+            return None
+        return str(newest.topic_partition) if newest.topic_id == topic_id else None
 
     def schedule_delete(self, topic_partition: TopicPartition) -> None:
         """Takes the log out of service and renames its directory; see `clear_renamed`."""

@@ -30,6 +30,7 @@ from tidelog import model
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
+from tidelog.limits import FILE_SYNC_WORK, LOG_SAVING_WORK, SEGMENT_LOADING_WORK
 from tidelog.log import checkpoint
 from tidelog.log.batch_file import HeldFile
 from tidelog.log.epoch_cache import LeaderEpochCache
@@ -43,6 +44,7 @@ from tidelog.log.file_names import (
 )
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.log import Log
+from tidelog.log.pieces import Pieces, finish
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged, decode_snapshot
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.recovery import Recovery, epochs_agree
@@ -56,14 +58,20 @@ from tidelog.model import TopicId, TopicPartition
 
 
 def make_log(
-    env: LogEnv, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig
+    env: LogEnv,
+    topic_partition: TopicPartition,
+    topic_id: TopicId,
+    config: LogConfig,
+    *,
+    sibling: str | None = None,
 ) -> Log:
     """Makes the log of a partition, not durable: it has nothing to lose in a crash, and its first
-    flush covers the directory. Opens what a failed attempt has left."""
+    flush covers the directory. Opens what a failed attempt has left. `sibling` is the directory of
+    another log of the topic, if there is one (`rolling.assign_topic_id`)."""
     is_new = env.disk.make_dir(str(topic_partition))
     names: list[str] | None = [] if is_new else None
     log = open_log(env, topic_partition, config, Checkpoints(), names=names)
-    log.assign_topic_id(topic_id, is_new=is_new)
+    log.assign_topic_id(topic_id, is_new=is_new, sibling=sibling)
     return log
 
 
@@ -75,8 +83,21 @@ def open_log(
     clean: bool = True,
     wall_ms: int = -1,
     names: list[str] | None = None,
-    sync_later: bool = False,
 ) -> Log:
+    """Opens the log of a partition at once: see `opened`."""
+    return finish(opened(env, topic_partition, config, checkpoints, clean, wall_ms, names))
+
+
+def opened(
+    env: LogEnv,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    checkpoints: Checkpoints,
+    clean: bool = True,
+    wall_ms: int = -1,
+    names: list[str] | None = None,
+    sync_later: bool = False,
+) -> Pieces[Log]:
     """Opens the log of a partition, whose directory exists; an empty one is an empty log. Raises
     `LogDamaged`, with all files as they were, when records are missing that were durable. `names`
     are the directory's files, for a caller who knows them. With `sync_later` it is the caller who
@@ -106,7 +127,7 @@ def open_log(
         topic_id = model.METADATA_TOPIC_ID
         loader.names.append(checkpoint.PARTITION_METADATA_FILE)
     try:
-        return loader.load(topic_partition, topic_id)
+        return (yield from loader.load(topic_partition, topic_id))
     except LogDamaged:
         for segment in loader.segments:
             segment.close()
@@ -152,29 +173,40 @@ class _Loader:
     segments: list[Segment] = field(default_factory=list)
     """Ascending by base offset."""
 
-    def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Log:
-        snapshots = self._open_segments()
-        found = self._drop_deleted()
+    def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Pieces[Log]:
+        snapshots = yield from self._open_segments()
+        found = yield from self._drop_deleted()
         saved_epochs = self._read_epochs()
         epochs = self._cache_epochs(saved_epochs or [], found)
         recovery = self._make_recovery(topic_partition, epochs, snapshots)
-        log_end_offset = recovery.recover() if found else self.segments[0].base_offset
-        log_end_offset = self._restart_if_due(recovery, snapshots, log_end_offset)
+        log_end_offset = self.segments[0].base_offset
+        if found:
+            log_end_offset = yield from recovery.recover()
+        log_end_offset = yield from self._restart_if_due(recovery, snapshots, log_end_offset)
         log_start_offset = max(self.checkpoints.log_start_offset, self.segments[0].base_offset)
-        self._check_epochs(recovery, log_start_offset, log_end_offset)
+        yield from self._check_epochs(recovery, log_start_offset, log_end_offset)
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(found, snapshots)
         producers = ProducerStates()
-        self._replay(producers, snapshots, recovery.rebuilt_bases, log_start_offset, log_end_offset)
+        yield from rebuild_producers(
+            producers,
+            self.env.trace,
+            self.segments,
+            snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            rebuilt_bases=recovery.rebuilt_bases,
+            wall_ms=self.wall_ms,
+        )
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
         if not never_flushed and recovery.rebuilt_bases:
-            written = self._write_indexes(recovery.rebuilt_bases)
+            written = yield from self._write_indexes(recovery.rebuilt_bases)
             if epochs.is_new and log_end_offset > log_start_offset:
                 written.append(epochs.write_first(self.env.disk))
             if self._lacks_snapshot(snapshots, log_start_offset):
                 written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
-            self._make_durable(written, recovery.rebuilt_bases)
+            yield from self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
             for segment in self.segments:
@@ -222,12 +254,13 @@ class _Loader:
     def _has_identity(self) -> bool:
         return checkpoint.PARTITION_METADATA_FILE in self.names
 
-    def _open_segments(self) -> ProducerSnapshots:
+    def _open_segments(self) -> Pieces[ProducerSnapshots]:
         bases = sorted(offsets_in(self.names, LOG_SUFFIX).values())
         for base in bases:
             self.segments.append(self._open_segment(base))
             name = offset_name(base) + TXN_INDEX_SUFFIX
             self.segments[-1].txn_index.may_exist = name in self.names
+            yield SEGMENT_LOADING_WORK
         if not bases:
             # Only the file's name says where an empty log begins, unless it begins at 0.
             start = self.checkpoints.log_start_offset
@@ -241,7 +274,7 @@ class _Loader:
         segment.batches.file = HeldFile(segment.file)
         return segment
 
-    def _drop_deleted(self) -> dict[str, int]:
+    def _drop_deleted(self) -> Pieces[dict[str, int]]:
         """Ends a deletion that a crash interrupted, up to the log start. Returns the segments'
         files that are left, with their offsets."""
         found = offsets_in(self.names)
@@ -251,6 +284,7 @@ class _Loader:
             return found
         for segment in self.segments[:keep]:
             segment.delete()
+            yield SEGMENT_LOADING_WORK
         del self.segments[:keep]
         first_base = self.segments[0].base_offset
         for name in [name for name, offset in found.items() if offset < first_base]:
@@ -294,7 +328,7 @@ class _Loader:
 
     def _restart_if_due(
         self, recovery: Recovery, snapshots: ProducerSnapshots, log_end_offset: int
-    ) -> int:
+    ) -> Pieces[int]:
         """Empties a log that lacks its beginning or its identity; returns the log end. Raises
         `LogDamaged` where durable records are missing."""
         durable_end = recovery.durable_end()
@@ -310,13 +344,15 @@ class _Loader:
             restart_at, reason = self.checkpoints.log_start_offset, "its first segment is missing"
         else:
             return log_end_offset
-        recovery.drop_from(0, reason)
+        yield from recovery.drop_from(0, reason)
         recovery.rebuilt_bases.clear()
         snapshots.drop_outside(0, -1)
         self.segments.append(self._open_segment(restart_at))
         return restart_at
 
-    def _check_epochs(self, recovery: Recovery, log_start_offset: int, log_end_offset: int) -> None:
+    def _check_epochs(
+        self, recovery: Recovery, log_start_offset: int, log_end_offset: int
+    ) -> Pieces[None]:
         """Compares the epochs with batches; where they differ, the batches decide. Epochs without
         batches are dropped."""
         epochs = recovery.epochs
@@ -325,7 +361,7 @@ class _Loader:
             self.env.trace.event(EpochsRebuilt(partition=recovery.topic_partition))
             epochs.clear()
             for segment in self.segments:
-                recovery.rebuild(segment)
+                yield from recovery.rebuild(segment)
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(log_start_offset)
 
@@ -353,41 +389,22 @@ class _Loader:
             return False
         return True
 
-    def _replay(
-        self,
-        producers: ProducerStates,
-        snapshots: ProducerSnapshots,
-        rebuilt_bases: Collection[int],
-        log_start_offset: int,
-        log_end_offset: int,
-    ) -> None:
-        rebuild_producers(
-            producers,
-            self.env.trace,
-            self.segments,
-            snapshots,
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-            rebuilt_bases=rebuilt_bases,
-            wall_ms=self.wall_ms,
-        )
-
-    def _write_indexes(self, rebuilt_bases: Collection[int]) -> list[File]:
+    def _write_indexes(self, rebuilt_bases: Collection[int]) -> Pieces[list[File]]:
         """Those of the active segment only after a clean stop, which left them: after a crash the
         next seal or stop writes them, as for any active segment."""
-        return [
-            file
-            for segment in (self.segments if self.clean else self.segments[:-1])
-            if segment.base_offset in rebuilt_bases
-            for file in segment.write_indexes()
-        ]
+        written: list[File] = []
+        for segment in self.segments if self.clean else self.segments[:-1]:
+            if segment.base_offset in rebuilt_bases:
+                written += segment.write_indexes()
+                yield LOG_SAVING_WORK
+        return written
 
     def _lacks_snapshot(self, snapshots: ProducerSnapshots, log_start_offset: int) -> bool:
         """Whether each start would replay sealed segments."""
         last_base = self.segments[-1].base_offset
         return last_base > log_start_offset and last_base not in snapshots
 
-    def _make_durable(self, written: list[File], rebuilt_bases: Collection[int]) -> None:
+    def _make_durable(self, written: list[File], rebuilt_bases: Collection[int]) -> Pieces[None]:
         disk = self.env.disk
         if not self.sync_later:
             if self._has_identity:
@@ -398,7 +415,9 @@ class _Loader:
                 if segment.base_offset in rebuilt_bases:
                     for file in segment.unsynced_files():
                         disk.sync(file)
+                        yield FILE_SYNC_WORK
             for file in written:
                 disk.sync(file)
+                yield FILE_SYNC_WORK
         for file in written:
             file.close()

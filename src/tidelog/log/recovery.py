@@ -33,9 +33,11 @@ from dataclasses import dataclass, field
 from tidelog.config import LogConfig
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
+from tidelog.limits import SEGMENT_LOADING_WORK
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import IndexRebuilt, TailCut
 from tidelog.log.file_names import offset_name
+from tidelog.log.pieces import Pieces, Walk
 from tidelog.log.segment import MISSING, Segment
 from tidelog.log.values import Checkpoints
 from tidelog.model import TopicPartition
@@ -69,7 +71,7 @@ class Recovery:
         """Whether what is missing or bad at `offset` is damage and no torn tail."""
         return self.clean or not self.checkpoints.complete or offset < self.durable_end()
 
-    def recover(self) -> int:
+    def recover(self) -> Pieces[int]:
         """Loads or rebuilds the indexes of every segment; cuts a torn tail. Returns the log end.
         Raises `LogDamaged` where durable records are missing."""
         first_unclean = self._first_unclean()
@@ -78,18 +80,19 @@ class Recovery:
             if segment.base_offset != next_offset and self._is_broken(index, next_offset):
                 # A power cut took the end of the segment before and left this one, cut at a batch
                 # by chance. What lies behind a hole is not the log's any more.
-                self.drop_from(index, f"it does not begin at {next_offset}")
+                yield from self.drop_from(index, f"it does not begin at {next_offset}")
                 return next_offset
             before_bytes = segment.size_bytes
             if index == first_unclean and self._is_as_saved(index):
                 next_offset = self.checkpoints.recovery_point
                 first_unclean = len(self.segments)
             else:
-                next_offset = self._load_segment(segment, index < first_unclean)
+                next_offset = yield from self._load_segment(segment, index < first_unclean)
+            yield SEGMENT_LOADING_WORK
             if segment.size_bytes < before_bytes:
                 lost, partition = before_bytes - segment.size_bytes, self.topic_partition
                 self.trace.event(TailCut(partition=partition, offset=next_offset, bytes=lost))
-                self.drop_from(index + 1, "follows a bad batch")
+                yield from self.drop_from(index + 1, "follows a bad batch")
                 break
         return next_offset
 
@@ -125,7 +128,7 @@ class Recovery:
         except LogDamaged:
             return False
 
-    def _load_segment(self, segment: Segment, sound: bool) -> int:
+    def _load_segment(self, segment: Segment, sound: bool) -> Pieces[int]:
         """Makes a segment ready; returns its end. `sound` trusts its batches."""
         bad = segment.load_indexes() if sound else None
         if sound and bad is None:
@@ -139,12 +142,13 @@ class Recovery:
             # batches are trusted they were durable before, so something took them.
             partition, name = self.topic_partition, offset_name(segment.base_offset) + bad.suffix
             self.trace.event(IndexRebuilt(partition=partition, reason=bad.reason, file=name))
-        return self.rebuild(segment)
+        return (yield from self.rebuild(segment))
 
-    def rebuild(self, segment: Segment) -> int:
+    def rebuild(self, segment: Segment) -> Pieces[int]:
         """Scans a segment: its indexes are made anew, a torn tail is cut; returns its end."""
         next_offset, size_bytes = segment.base_offset, 0
         found: list[tuple[int, int]] = []
+        walk = Walk()
         try:
             for batch in segment.rebuild(self.config.index_interval_bytes):
                 header = batch.header
@@ -152,6 +156,8 @@ class Recovery:
                     found.append((header.leader_epoch, header.base_offset))
                 next_offset = header.last_offset + 1
                 size_bytes += header.size_bytes
+                if spent := walk.passed(header.size_bytes):
+                    yield spent
         except LogDamaged:
             if self.is_durable(next_offset):
                 raise
@@ -168,12 +174,13 @@ class Recovery:
                 self.epochs.assign(epoch, start_offset)
         return next_offset
 
-    def drop_from(self, index: int, reason: str) -> None:
+    def drop_from(self, index: int, reason: str) -> Pieces[None]:
         """Deletes the segments from this one on."""
         for segment in self.segments[index:]:
             base, partition = segment.base_offset, self.topic_partition
             self.trace.warn(partition, "drop_from", "dropped", reason, base_offset=base)
             segment.delete()
+            yield SEGMENT_LOADING_WORK
         del self.segments[index:]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch
 from tidelog.limits import DEDUP_ENOUGH_BATCHES, DEDUP_HORIZON_MS, DEDUP_WINDOW_BYTES
+from tidelog.log.pieces import Pieces, Walk
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.segment import Segment
@@ -46,7 +47,7 @@ def rebuild_producers(
     log_end_offset: int,
     rebuilt_bases: Collection[int] = (),
     wall_ms: int = -1,
-) -> None:
+) -> Pieces[None]:
     """Makes `producers` the state as of `log_end_offset`. Raises `LogDamaged`: with a state that
     lacks batches a leader would take retries for new records. Aborted transactions are added to the
     index of segments in `rebuilt_bases`, whose indexes were emptied. A `wall_ms` of -1 knows of no
@@ -71,7 +72,8 @@ def rebuild_producers(
     for index, segment in enumerate(segments if from_offset < log_end_offset else ()):
         is_last = index == len(segments) - 1
         if is_last or segments[index + 1].base_offset > from_offset:
-            _replay_segment(producers, segment, from_offset, segment.base_offset in rebuilt_bases)
+            rebuilt = segment.base_offset in rebuilt_bases
+            yield from _replay_segment(producers, segment, from_offset, rebuilt)
     producers.map_end_offset = log_end_offset
 
 
@@ -120,13 +122,16 @@ def _headers_before(
 
 def _replay_segment(
     producers: ProducerStates, segment: Segment, from_offset: int, rebuilt: bool
-) -> None:
+) -> Pieces[None]:
     position = segment.locate(from_offset)
     if position is None:
         return
+    walk = Walk()
     for batch in segment.batches.scan(position):
         header = batch.header
         marker = read_marker_or_none(batch.data, header)
         aborted = producers.replay(header, header.base_offset, header.max_timestamp, marker)
         if aborted is not None and rebuilt:
             segment.txn_index.append(aborted)
+        if spent := walk.passed(header.size_bytes):
+            yield spent

@@ -6,6 +6,7 @@ Durability is asynchronous: `request_flush` emits `Flush` effects, and their ans
 recovery point (`flushing.py`). A truncation in between voids them.
 """
 
+from tidelog.env.disk import Disk
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from tidelog.log.file_names import TEMPORARY_SUFFIX
 from tidelog.log.segment import Segment
@@ -36,11 +37,22 @@ def _write_snapshot(state: LogState, offset: int) -> None:
         state.ledger.add(state.snapshots.write(offset, state.producers.encode_snapshot()))
 
 
-def assign_topic_id(state: LogState, topic_id: TopicId, *, is_new: bool = False) -> None:
-    """Writes `partition.metadata`, not yet durable; for a log that was made just now (`is_new`), or
-    whose file was lost. It has its name only when it is complete: Kafka does not start with half of
-    it."""
+def assign_topic_id(
+    state: LogState, topic_id: TopicId, *, is_new: bool = False, sibling: str | None = None
+) -> None:
+    """Gives the log its `partition.metadata`, not yet durable; it was made just now (`is_new`), or
+    its file was lost. A new log shares the file of its `sibling`, the directory of another log of
+    the topic: no program writes to such a file, an id that changes is another file."""
     disk, path = state.env.disk, f"{state.path}/{PARTITION_METADATA_FILE}"
+    source = f"{sibling}/{PARTITION_METADATA_FILE}"
+    if not is_new or sibling is None or not disk.link(source, path):
+        _write_identity(disk, path, topic_id, is_new=is_new)
+    state.topic_id = topic_id
+    state.identity_is_unsynced = True
+
+
+def _write_identity(disk: Disk, path: str, topic_id: TopicId, *, is_new: bool) -> None:
+    """The file has its name only when it is complete: Kafka does not start with half of it."""
     temporary = path + TEMPORARY_SUFFIX
     if not is_new:
         disk.delete(temporary)
@@ -50,8 +62,6 @@ def assign_topic_id(state: LogState, topic_id: TopicId, *, is_new: bool = False)
     if not is_new:
         disk.delete(path)
     disk.rename(temporary, path)
-    state.topic_id = topic_id
-    state.identity_is_unsynced = True
 
 
 def _hand_in_identity(state: LogState) -> None:

@@ -269,10 +269,16 @@ class Segment:
                     last_entry_position = position
                 position += header.size_bytes
                 yield batch
-        finally:
-            self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
-            self._bytes_since_index_entry = 0
-            self.load_first_timestamp()
+        except LogDamaged:
+            self._end_rebuild()
+            raise
+        # Not when the caller gives up: its process may be gone, and so are its files.
+        self._end_rebuild()
+
+    def _end_rebuild(self) -> None:
+        self.time_index.maybe_append(self.max_timestamp, self.max_timestamp_offset)
+        self._bytes_since_index_entry = 0
+        self.load_first_timestamp()
 
     def reindex(self, index_interval_bytes: int) -> None:
         """Makes offset and time index anew, in memory and on the disk, not yet durable. Raises

@@ -6,6 +6,7 @@ again; producer snapshots beyond the cut go at once.
 """
 
 from tidelog.log.events import LogRestarted, LogTruncated
+from tidelog.log.pieces import finish
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
@@ -42,13 +43,15 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.epochs.truncate_from_end(offset)
     state.snapshots.drop_outside(0, offset)
     if not state.producers.maybe_rewind_to(offset):
-        rebuild_producers(
-            state.producers,
-            state.env.trace,
-            state.segments,
-            state.snapshots,
-            log_start_offset=state.log_start_offset,
-            log_end_offset=offset,
+        finish(
+            rebuild_producers(
+                state.producers,
+                state.env.trace,
+                state.segments,
+                state.snapshots,
+                log_start_offset=state.log_start_offset,
+                log_end_offset=offset,
+            )
         )
         state.producers.on_high_watermark(min(state.high_watermark, offset))
     state.update_high_watermark(state.high_watermark)

@@ -18,6 +18,7 @@ most system calls.
 Every failure is a `StorageError`; nothing else escapes.
 """
 
+import errno
 import fcntl
 import os
 import shutil
@@ -34,6 +35,10 @@ from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_
 
 _LOCK_FILE: Final = ".lock"
 _READ_BYTES: Final = 1 << 16
+_CANNOT_LINK: Final = frozenset(
+    (errno.ENOENT, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
+)
+"""The file is gone or has names enough, or its file system or the kernel's rules allow no other."""
 
 
 class _Everything(OsFile):
@@ -170,6 +175,16 @@ class OsDisk:
         for name in (source, target):
             self._syncs.forget(name)
             self._syncs.changed(name)
+
+    def link(self, source: str, target: str) -> bool:
+        try:
+            os.link(f"{self.root}/{source}", f"{self.root}/{target}")
+        except OSError as error:
+            if error.errno in _CANNOT_LINK:
+                return False
+            raise StorageError(target, reason_of(error)) from error
+        self._syncs.changed(target)
+        return True
 
     def delete(self, path: str, *, durable: bool = True) -> None:
         self._open_files.keep(path)

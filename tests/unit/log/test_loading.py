@@ -22,7 +22,7 @@ from tidelog.log.events import EpochsRebuilt, TailCut
 from tidelog.log.file_names import offset_name
 from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.values import AppendOrigin
-from tidelog.model import ZERO_TOPIC_ID, TopicPartition
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.records.batch import iter_headers
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
@@ -78,8 +78,8 @@ def test_what_a_new_log_and_an_idle_one_ask_of_the_disk() -> None:
     bench = LogBench(disk=disk)
     bench.settle()
     disk.take_asked()
-    other = TopicPartition("orders", 4)
-    log = bench.directory.create(other, TOPIC_ID, bench.config)
+    other, topic_id = TopicPartition("payments", 0), TopicId(bytes(range(16, 32)))
+    log = bench.directory.create(other, topic_id, bench.config)
     identity = f"{other}/{PARTITION_METADATA_FILE}"
     assert disk.take_asked() == [
         (Operation.MAKE_DIR, str(other)),
@@ -106,6 +106,36 @@ def test_what_a_new_log_and_an_idle_one_ask_of_the_disk() -> None:
         "Flush",
     ]
     assert disk.list_dir(str(other)) == [f"{0:020}.log", PARTITION_METADATA_FILE]
+
+
+def test_logs_of_a_topic_share_the_file_of_their_topic_id() -> None:
+    """Goal: the second new log of a topic costs a directory and a name. No log depends on another:
+    the first one may go, or be given another topic id; what is flushed outlives a power cut."""
+    disk = _TracingDisk()
+    bench = LogBench(disk=disk)
+    bench.settle()
+    a, b, c = (TopicPartition("orders", number) for number in (4, 5, 6))
+    other_id = TopicId(bytes(range(16, 32)))
+    bench.directory.create(a, TOPIC_ID, bench.config)
+    disk.take_asked()
+    log = bench.directory.create(b, TOPIC_ID, bench.config)
+    assert disk.take_asked() == [
+        (Operation.MAKE_DIR, str(b)),
+        (Operation.LINK, f"{b}/{PARTITION_METADATA_FILE}"),
+    ]
+    bench.directory.logs[a].assign_topic_id(other_id)
+    bench.directory.schedule_delete(b)
+    bench.directory.create(b, other_id, bench.config)
+    log = bench.directory.create(c, other_id, bench.config)
+    log.append_as_leader(batch(1), 0, WALL_MS)
+    log.request_flush()
+    bench.settle()
+    bench.directory.schedule_delete(b)
+    disk.crash()
+    bench.reopen_after_kill()
+    assert bench.directory.logs[c].topic_id == other_id
+    assert bench.directory.logs[c].log_end_offset == 1
+    assert not disk.exists(str(a)) or bench.directory.logs[a].topic_id != TOPIC_ID
 
 
 @pytest.mark.parametrize("ending", ["clean stop", "kill", "flush", "flush and power cut"])
@@ -138,10 +168,11 @@ def test_epochs_before_claim(ending: str) -> None:
     assert not any(isinstance(event, EpochsRebuilt) for event in bench.trace.events)
 
 
-def test_a_log_that_was_half_made_is_made() -> None:
+@pytest.mark.parametrize(("topic_id", "steps"), [(TopicId(bytes(range(16, 32))), 4), (TOPIC_ID, 2)])
+def test_a_log_that_was_half_made_is_made(topic_id: TopicId, steps: int) -> None:
     """Goal: a full disk in the middle of making a log leaves nothing that a second attempt, or a
-    start, stumbles over."""
-    for place in range(5):
+    start, stumbles over; for the first log of a topic and for one more."""
+    for place in range(steps + 1):
         disk = MemoryDisk()
         bench = LogBench(disk=disk)
         other = TopicPartition("orders", 4)
@@ -152,17 +183,17 @@ def test_a_log_that_was_half_made_is_made() -> None:
                 raise StorageError(path, "no space left on device")
 
         disk.begin = begin  # type: ignore[method-assign]
-        if place < 4:
+        if place < steps:
             with pytest.raises(StorageError):
-                bench.directory.create(other, TOPIC_ID, bench.config)
+                bench.directory.create(other, topic_id, bench.config)
         else:
-            bench.directory.create(other, TOPIC_ID, bench.config)
+            bench.directory.create(other, topic_id, bench.config)
         del disk.begin
-        if place < 4:
+        if place < steps:
             assert other not in bench.directory.logs
-            bench.directory.create(other, TOPIC_ID, bench.config)
+            bench.directory.create(other, topic_id, bench.config)
         bench.reopen_after_kill()
-        assert bench.directory.logs[other].topic_id == TOPIC_ID
+        assert bench.directory.logs[other].topic_id == topic_id
 
 
 class _FatalDisk(MemoryDisk):

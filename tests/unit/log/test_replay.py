@@ -3,6 +3,7 @@
 from tests.fixtures import KAFKA_WALL_MS, kafka_disk
 from tidelog.config import LogConfig
 from tidelog.env.trace import Trace, TraceList
+from tidelog.log.pieces import finish
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.replay import rebuild_producers
@@ -22,15 +23,17 @@ def _rebuild(snapshots: set[int], *, bases: tuple[int, ...] = ()) -> tuple[bytes
     if bases:
         segment.txn_index.reset()
     states = ProducerStates()
-    rebuild_producers(
-        states,
-        Trace(TraceList()),
-        [segment],
-        ProducerSnapshots(disk, "txn-1", snapshots),
-        log_start_offset=0,
-        log_end_offset=END,
-        rebuilt_bases=bases,
-        wall_ms=KAFKA_WALL_MS,
+    finish(
+        rebuild_producers(
+            states,
+            Trace(TraceList()),
+            [segment],
+            ProducerSnapshots(disk, "txn-1", snapshots),
+            log_start_offset=0,
+            log_end_offset=END,
+            rebuilt_bases=bases,
+            wall_ms=KAFKA_WALL_MS,
+        )
     )
     states.check(END)
     return states.encode_snapshot(), segment

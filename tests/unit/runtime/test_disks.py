@@ -1,5 +1,6 @@
 """One suite for both disks: the memory disk behaves as the OS disk does."""
 
+import errno
 import os
 import stat
 import threading
@@ -206,6 +207,46 @@ def test_replacing_and_deleting_files(make: DiskMaker, tmp_path: Path) -> None:
     disk.delete("d")
     disk.delete("d")
     assert disk.list_dir() == []
+
+
+@BOTH
+def test_a_file_has_two_names(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: both names lead to one file, and one stays when the other goes or is replaced; a source
+    that is missing is an answer, a target that is there an error."""
+    disk = make(tmp_path)
+    disk.make_dir("t-0")
+    disk.make_dir("t-1")
+    file = disk.open("t-0/id", create=True)
+    file.append([b"abc"])
+    assert disk.link("t-0/id", "t-1/id") and not disk.link("t-0/other", "t-1/other")
+    with pytest.raises(StorageError, match="t-1/id"):
+        disk.link("t-0/id", "t-1/id")
+    assert not disk.link("t-0/id", "t-2/id")
+    file.append([b"d"])
+    assert disk.read_file("t-1/id") == b"abcd" and disk.list_dir("t-1") == ["id"]
+    disk.replace("t-0/id", b"new")
+    assert disk.read_file("t-1/id") == b"abcd"
+    disk.delete("t-1")
+    assert disk.read_file("t-0/id") == b"new"
+
+
+def test_a_file_system_without_second_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: where no file may have a second name a log has a file of its own; no other error is
+    taken for that."""
+    disk = OsDisk(str(tmp_path))
+    disk.open("a", create=True).close()
+    failure = OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def link(source: str, target: str) -> None:
+        raise failure
+
+    monkeypatch.setattr(os, "link", link)
+    assert not disk.link("a", "b")
+    failure = OSError(errno.EIO, os.strerror(errno.EIO))
+    with pytest.raises(StorageError, match="b"):
+        disk.link("a", "b")
 
 
 @BOTH

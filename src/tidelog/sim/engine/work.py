@@ -68,6 +68,7 @@ COSTS_US: Final[Mapping[Operation | Work, int]] = {
     Operation.RENAME: 60,
     Operation.DELETE: 390,
     Operation.MAKE_DIR: 210,
+    Operation.LINK: 30,
     Work.TURN: 6,
     Work.INPUT: 61,
     Work.INPUT_MIB: 970,

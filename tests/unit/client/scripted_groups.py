@@ -133,7 +133,9 @@ class ScriptedGroup:
             }
             for number, offset in self.committed.items()
         ]
-        return {"topics": [{"name": "orders", "partitions": rows}]}
+        found = {"topics": [{"name": "orders", "partitions": rows}]}
+        groups = [{"group_id": each.group_id, **found} for each in asked.groups]
+        return {"groups": groups}
 
     def _offsets(self, asked: Any) -> Any:
         found = {}

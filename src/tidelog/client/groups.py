@@ -18,13 +18,11 @@ from tidelog.client.core.values import LATEST, Address
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from tidelog.wire.api import ApiKey
+from tidelog.wire.consumer_protocol import assignment_of
 from tidelog.wire.entities import field
-from tidelog.wire.notation import CLASSIC, INT32, MALFORMED
 from tidelog.wire.values import error_of
 
 _NO_GENERATION: Final = -1
-_VERSION_BYTES: Final = 2
-_MIN_TOPIC_BYTES: Final = 6
 _GROUPS_A_REQUEST: Final = 100
 
 
@@ -331,15 +329,7 @@ def _lag(
 
 def _partitions_of(assignment: bytes) -> tuple[TopicPartition, ...]:
     """The partitions in a consumer's assignment; none in what is not one."""
-    found = []
     try:
-        topics, position = CLASSIC.read_count(assignment, _VERSION_BYTES, _MIN_TOPIC_BYTES)
-        for _ in range(topics):
-            topic, position = CLASSIC.read_text(assignment, position)
-            count, position = CLASSIC.read_count(assignment, position, INT32.size)
-            for _ in range(count):
-                found.append(TopicPartition(topic, INT32.unpack_from(assignment, position)[0]))
-                position += INT32.size
-    except (MalformedFrame, *MALFORMED):
+        return assignment_of(assignment).partitions
+    except MalformedFrame:
         return ()
-    return tuple(found)

@@ -15,10 +15,12 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.process.group_member import RUN
+from tests.process.group_member import FOR_MIGRATION, RUN
+from tidelog.client import AdminClient
 from tidelog.model import OFFSETS_TOPIC
 from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
+from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
@@ -30,8 +32,10 @@ class Members:
     """The processes of a group, and all that they have read."""
 
     def __init__(self, client: str, bootstrap: str) -> None:
-        self._command = [sys.executable, "-m", "tests.process.group_member", client, bootstrap]
+        self._client, self._bootstrap = client, bootstrap
         self._processes: list[subprocess.Popen[str]] = []
+        # The client of each of them.
+        self.clients: list[str] = []
         self._lock = threading.Lock()
         # How often each value was read.
         self._read: dict[str, int] = {}
@@ -40,11 +44,17 @@ class Members:
         # Partition, from, to.
         self._times: list[tuple[int, float, float]] = []
 
-    def add(self) -> None:
+    def add(self, client: str = "") -> None:
+        """One more, of this client or of that of all."""
+        command = [sys.executable, "-m", "tests.process.group_member", client or self._client]
         process = subprocess.Popen(
-            [*self._command, GROUP, TOPIC], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*command, self._bootstrap, GROUP, TOPIC],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._processes.append(process)
+        self.clients.append(client or self._client)
         threading.Thread(target=self._follow, args=(process,), daemon=True).start()
 
     def _follow(self, process: "subprocess.Popen[str]") -> None:
@@ -72,6 +82,7 @@ class Members:
     def kill(self) -> None:
         """SIGKILL for the oldest."""
         process = self._processes.pop(0)
+        self.clients.pop(0)
         with self._lock:
             owned = self._owned.pop(process, {})
             self._times += [(each, since, time.monotonic()) for each, since in owned.items()]
@@ -81,6 +92,7 @@ class Members:
     def dismiss(self) -> None:
         """The oldest leaves by itself."""
         process = self._processes.pop(0)
+        self.clients.pop(0)
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(PATIENCE_S) == 0
@@ -143,39 +155,85 @@ def produce(bootstrap: str, name: str, count: int) -> set[str]:
     return values
 
 
+class Reading:
+    """A group that reads all that is produced, and what is to hold of it at the end."""
+
+    def __init__(self, cluster: LocalCluster, client: str) -> None:
+        self._bootstrap = cluster.bootstrap_servers
+        self.members, self._observer = Members(client, self._bootstrap), Observer(self._bootstrap)
+        self._produced: set[str] = set()
+
+    def read_all(self, step: str) -> None:
+        self._produced.update(produce(self._bootstrap, step, 300))
+        deadline = time.monotonic() + PATIENCE_S
+        while self.members.missing(self._produced):
+            missing = len(self.members.missing(self._produced))
+            assert time.monotonic() < deadline, f"{step}: {missing}"
+            self._observer.look()
+
+    def check(self) -> None:
+        assert not self._observer.went_back
+        assert not self.members.shared()
+        assert sum(self._observer.latest.values()) > 0
+
+
 @pytest.mark.parametrize("client", RUN)
 def test_a_group_reads_everything_through_deaths_of_all_kinds(tmp_path, client):
     with LocalCluster(brokers=3, data_dir=tmp_path / "cluster") as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS, replication_factor=3)
-        bootstrap = cluster.bootstrap_servers
-        members, observer = Members(client, bootstrap), Observer(bootstrap)
-        produced: set[str] = set()
-
-        def read_all(step: str) -> None:
-            produced.update(produce(bootstrap, step, 300))
-            deadline = time.monotonic() + PATIENCE_S
-            while members.missing(produced):
-                assert time.monotonic() < deadline, f"{step}: {len(members.missing(produced))}"
-                observer.look()
-
+        reading = Reading(cluster, client)
+        members = reading.members
         try:
             for _ in range(3):
                 members.add()
-            read_all("three members")
+            reading.read_all("three members")
             members.kill()
-            read_all("one was killed")
+            reading.read_all("one was killed")
             members.add()
-            read_all("another one came")
+            reading.read_all("another one came")
             number = partition_of(GROUP, 5)
             coordinator = cluster.wait_for_leader(OFFSETS_TOPIC, number)
             cluster.kill(coordinator)
-            read_all("the coordinator was killed")
+            reading.read_all("the coordinator was killed")
             cluster.start_node(coordinator)
             members.dismiss()
-            read_all("one has left")
-            observer.look()
+            reading.read_all("one has left")
         finally:
             members.end()
-        assert not observer.went_back
-        assert not members.shared()
-        assert sum(observer.latest.values()) > 0
+        reading.check()
+
+
+def test_a_running_group_goes_to_the_consumer_protocol_and_back(tmp_path):
+    """Its processes are replaced one by one."""
+    old, new = FOR_MIGRATION
+    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster") as cluster:
+        cluster.create_topic(TOPIC, partitions=PARTITIONS)
+        reading = Reading(cluster, old)
+        members = reading.members
+
+        def read_as(group_type: str, count: int) -> None:
+            with AdminClient([cluster.bootstrap_servers]) as admin:
+
+                def settled() -> bool:
+                    # Before the first member comes there is no group.
+                    if GROUP not in {each.group_id for each in admin.groups.list()}:
+                        return False
+                    found = admin.groups.describe(GROUP)
+                    return (found.group_type, len(found.members)) == (group_type, count)
+
+                wait_until(settled, PATIENCE_S, f"{group_type} group of {count}")
+            reading.read_all(f"{group_type} group of {count}")
+
+        try:
+            for client in (old, old):
+                members.add(client)
+            read_as("classic", 2)
+            for client in (new, new, old, old):
+                members.add(client)
+                read_as("consumer", 3)
+                members.dismiss()
+                is_back = members.clients == [old, old]
+                read_as("classic" if is_back else "consumer", 2)
+        finally:
+            members.end()
+        reading.check()

@@ -18,9 +18,11 @@ from tidelog import __version__
 from tidelog.cli.arguments import command, option
 from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
+from tidelog.cli.consume import consume
 from tidelog.cli.dump_log import dump_log
 from tidelog.cli.groups import groups_app
 from tidelog.cli.node import format_, random_uuid, server
+from tidelog.cli.produce import produce
 from tidelog.cli.quorum import quorum_app
 from tidelog.cli.records import records_app
 from tidelog.cli.sim import sim_app
@@ -28,6 +30,7 @@ from tidelog.cli.sim_campaign import campaign
 from tidelog.cli.spark import spark_app
 from tidelog.cli.terminal import BadAnswer, NoAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.topics import topics_app
+from tidelog.cli.transactions import transactions_app
 from tidelog.errors import ErrorCode, StorageError, UsageError
 
 EXIT_DONE: Final = 0
@@ -68,7 +71,10 @@ command(app, "random-uuid", "random-uuid")(random_uuid)
 app.add_typer(topics_app, name="topics")
 app.add_typer(brokers_app, name="brokers")
 app.add_typer(records_app, name="records")
+command(app, "produce", "produce orders --format '{key}:{value}' < orders.txt")(produce)
+command(app, "consume", "consume orders --from latest --follow --format json")(consume)
 app.add_typer(groups_app, name="groups")
+app.add_typer(transactions_app, name="transactions")
 app.add_typer(quorum_app, name="quorum")
 command(sim_app, "campaign", "sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")

@@ -5,7 +5,7 @@ option with one value that is given twice, of which the last would win, and an a
 that is not served, which would become a path.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 from typer.core import TyperCommand
 
-from tidelog.errors import UsageError
+from tidelog.cli.terminal import WorkFailed
+from tidelog.errors import ErrorCode, UsageError
 from tidelog.pipeline.places import local_path
 
 if TYPE_CHECKING:
     from tidelog.client import AdminClient
+    from tidelog.client.blocking import Brokers
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -25,6 +27,11 @@ DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 _BROKERS: Final = frozenset(("bootstrap", "bootstrap_server"))
 """The parameters that are addresses of brokers."""
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+MAX_OFFSET: Final = 2**63 - 1
+MAX_PARTITION: Final = 2**31 - 1
+"""The largest numbers that a request can carry."""
+
+T = TypeVar("T")
 
 
 def option(name: str, text: str = "", metavar: str | None = None, **bounds: Any) -> Any:
@@ -131,6 +138,27 @@ def admin_client(
     from tidelog.client import AdminClient
 
     return AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=timeout_s)
+
+
+def brokers_of(bootstrap: str | None, data_dir: Path, client_id: str) -> "Brokers":
+    """Connections to the brokers of the cluster that the options name; see `find_bootstrap`."""
+    from tidelog.client.blocking import Brokers
+    from tidelog.client.core.values import parse_addresses
+
+    addresses = parse_addresses(find_bootstrap(bootstrap, data_dir))
+    return Brokers(addresses, client_id=client_id, timeout_s=10.0)
+
+
+def hinted(hints: Mapping[ErrorCode, str], ask: Callable[[], T]) -> T:
+    """What the cluster answers; a refusal that is expected ends the command with its hint."""
+    from tidelog.client import AdminError
+
+    try:
+        return ask()
+    except AdminError as error:
+        if error.code not in hints:
+            raise
+        raise WorkFailed(error.message, hints[error.code]) from None
 
 
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -21,6 +21,7 @@ from tidelog.cli.arguments import (
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, OutputFormat
 
 if TYPE_CHECKING:
+    from tidelog.client.groups import GroupLag
     from tidelog.testing.cluster_state import LocalNode
     from tidelog.testing.launching import Launcher
     from tidelog.testing.local_cluster import LocalCluster
@@ -167,19 +168,24 @@ def down(
 
 
 def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None:
-    """Show a local cluster's nodes and its metadata quorum; exit code 1 unless all is well."""
+    """Show a local cluster's nodes, its metadata quorum and how far groups are behind.
+
+    Exit code 1 unless all nodes are well.
+    """
     from tidelog.client import AdminClient, AdminError, Unreachable
 
     processes = _processes(data_dir)
     nodes = processes.state.nodes
     fenced: dict[int, bool] = {}
     quorum = None
+    groups: Sequence[GroupLag] | None = None
     alive = [node.address for node in processes.alive()]
     if alive:
         try:
             with AdminClient(alive, timeout_s=1.0) as admin:
                 fenced = {node.node_id: node.fenced for node in admin.describe_cluster().nodes}
                 quorum = admin.describe_quorum()
+                groups = admin.groups.lags()
         except (Unreachable, AdminError):
             # Shown as unknown: a status must work when the cluster does not.
             pass
@@ -196,6 +202,7 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None
                 "quorum_leader": None if quorum is None else quorum.leader_id,
                 "quorum_epoch": None if quorum is None else quorum.leader_epoch,
                 "nodes": rows,
+                "groups": terminal.plain(groups),
             }
         )
     else:
@@ -204,6 +211,9 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None
         keys = ("node_id", "pid", "port", "state", "broker")
         cells = [["-" if row[key] is None else row[key] for key in keys] for row in rows]
         terminal.print_table(f"Cluster in {data_dir}", columns, cells)
+        if groups:
+            lags = [(g.group_id, g.state, "?" if g.lag is None else g.lag) for g in groups]
+            terminal.print_table("Groups", ("group", "state", "lag"), lags)
         terminal.print_line(f"quorum leader: {leader}; {'healthy' if healthy else 'not healthy'}")
     if not healthy:
         raise BadAnswer

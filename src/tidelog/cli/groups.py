@@ -4,28 +4,28 @@ from typing import Annotated, Any, Final
 
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
+    MAX_PARTITION,
     Bootstrap,
     DataDir,
     admin_client,
     argument,
     command,
     command_group,
+    hinted,
     option,
 )
+from tidelog.cli.positions import WHERE, Bounds, Position, partitions_of
 from tidelog.cli.terminal import (
     TABLE,
     Output,
     OutputFormat,
-    WorkFailed,
     plain,
     print_answer,
     print_json,
     print_rows,
     print_table,
 )
-from tidelog.errors import ErrorCode, UsageError
-
-MAX_PARTITION: Final = 2**31 - 1
+from tidelog.errors import ErrorCode
 
 groups_app = command_group(
     "See, reset and delete consumer groups.", "groups describe billing --output json"
@@ -65,7 +65,7 @@ def describe(
 ) -> None:
     """Show the members of a group, what it has committed, and how far it is behind."""
     with admin_client(bootstrap, data_dir) as admin:
-        group = _hinted(lambda: admin.groups.describe(name))
+        group = hinted(_HINTS, lambda: admin.groups.describe(name))
     lag = sum(max(0, each.lag) for each in group.progress)
     if output is OutputFormat.JSON:
         progress = [{**plain(each), "lag": each.lag} for each in group.progress]
@@ -85,6 +85,12 @@ def describe(
             ]
             for each in group.progress
         ]
+        readers = {each.member_id for each in group.progress}
+        rows += [
+            ["-", "-", "-", "-", "-", each.member_id]
+            for each in group.members
+            if each.member_id not in readers
+        ]
         print_table(title, columns, rows)
 
 
@@ -92,48 +98,30 @@ def describe(
 def reset_offsets(
     name: Name,
     topic: Annotated[str, option("--topic", metavar="NAME")],
-    to: Annotated[str, option("--to", "`earliest`, `latest` or an offset.", "WHERE")],
+    to: Annotated[str, option("--to", f"{WHERE}.", "WHERE")],
     partition: Annotated[
         int | None, option("--partition", "Only this one.", "P", min=0, max=MAX_PARTITION)
     ] = None,
+    dry_run: Annotated[
+        bool, option("--dry-run", "Show what would be committed, and commit nothing.")
+    ] = False,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Commit other offsets for a group without members, which it goes on from."""
-    from tidelog.client.core.values import EARLIEST, LATEST
-
+    position = Position.parse(to)
     with admin_client(bootstrap, data_dir) as admin:
         groups = admin.groups
-        partitions = [
-            each
-            for each in _hinted(lambda: groups.partitions_of(topic))
-            if partition in (None, each.partition)
-        ]
-        if not partitions:
-            raise WorkFailed(
-                f"`{topic}` has no partition `{partition}`",
-                f"`tidelog topics describe {topic}` shows its partitions",
-            )
-        bounds = groups.ends(partitions, EARLIEST), groups.ends(partitions, LATEST)
-        unknown = [each for each in partitions if not all(each in bound for bound in bounds)]
-        if unknown:
-            raise WorkFailed(
-                f"the leader of `{unknown[0]}` does not answer", "try again when it has a leader"
-            )
-        places = {"earliest": bounds[0], "latest": bounds[1]}
-        if to in places:
-            offsets = places[to]
-        else:
-            offset = _offset(to)
-            offsets = {
-                each: min(max(offset, bounds[0][each]), bounds[1][each]) for each in partitions
-            }
+        partitions = partitions_of(groups, topic, partition)
+        offsets = Bounds.of(groups, partitions).offsets_at(groups, position)
         before = groups.offsets(name)
-        _hinted(lambda: groups.reset(name, offsets))
+        if not dry_run:
+            hinted(_HINTS, lambda: groups.reset(name, offsets))
     rows = [[*each, _shown(before.get(each, -1)), offsets[each]] for each in sorted(partitions)]
     value = {
         "group": name,
+        "committed": not dry_run,
         "offsets": [{"topic": row[0], "partition": row[1], "offset": row[3]} for row in rows],
     }
     print_rows(output, value, ("topic", "partition", "before", "after"), rows)
@@ -148,27 +136,9 @@ def delete(
 ) -> None:
     """Delete a group without members, and all that it has committed."""
     with admin_client(bootstrap, data_dir) as admin:
-        _hinted(lambda: admin.groups.delete(name))
+        hinted(_HINTS, lambda: admin.groups.delete(name))
     print_answer(output, {"group": name, "deleted": True}, f"deleted group `{name}`")
-
-
-def _offset(text: str) -> int:
-    if not text.isdecimal():
-        raise UsageError(f"`{text}` is not a place", "use `earliest`, `latest` or an offset")
-    return int(text)
 
 
 def _shown(offset: int) -> int | str:
     return "-" if offset < 0 else offset
-
-
-def _hinted(ask: Any) -> Any:
-    """The result, or the refusal with a hint."""
-    from tidelog.client import AdminError
-
-    try:
-        return ask()
-    except AdminError as error:
-        if error.code not in _HINTS:
-            raise
-        raise WorkFailed(error.message, _HINTS[error.code]) from None

@@ -1,22 +1,21 @@
 """`tidelog records …`: delete the oldest records of a partition, of any Kafka cluster."""
 
-from typing import Annotated, Final
+from typing import Annotated
 
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
+    MAX_OFFSET,
+    MAX_PARTITION,
     Bootstrap,
     DataDir,
     admin_client,
     command,
     command_group,
+    hinted,
     option,
 )
-from tidelog.cli.terminal import TABLE, Output, WorkFailed, print_answer
+from tidelog.cli.terminal import TABLE, Output, print_answer
 from tidelog.errors import ErrorCode
-
-MAX_OFFSET: Final = 2**63 - 1
-MAX_PARTITION: Final = 2**31 - 1
-"""The largest numbers that a request can carry."""
 
 records_app = command_group(
     "Delete the oldest records of a partition.",
@@ -51,8 +50,6 @@ def delete(
 
     Done when no replica that is alive serves them any more. It cannot be taken back.
     """
-    from tidelog.client import AdminError
-
     hints = {
         ErrorCode.OFFSET_OUT_OF_RANGE: "only what is committed can be deleted: `tidelog topics "
         f"describe {topic}` shows the high watermark",
@@ -62,12 +59,7 @@ def delete(
         f"`tidelog topics describe {topic}` shows where each log starts",
     }
     with admin_client(bootstrap, data_dir) as admin:
-        try:
-            low_watermark = admin.delete_records(topic, partition, before_offset)
-        except AdminError as error:
-            if error.code not in hints:
-                raise
-            raise WorkFailed(error.message, hints[error.code]) from None
+        low_watermark = hinted(hints, lambda: admin.delete_records(topic, partition, before_offset))
     print_answer(
         output,
         {"topic": topic, "partition": partition, "low_watermark": low_watermark},

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -127,6 +128,13 @@ def ids(values: Sequence[int]) -> str:
 def offset(value: int) -> str:
     """An offset; `?` for one that is not known."""
     return "?" if value < 0 else str(value)
+
+
+def moment(timestamp_ms: int) -> str:
+    """A time in ms since 1970, in UTC; `-` for none."""
+    if timestamp_ms < 0:
+        return "-"
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def plain(value: Any) -> Any:

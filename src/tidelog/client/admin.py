@@ -36,6 +36,7 @@ from tidelog.client.core.partitions import (
 )
 from tidelog.client.core.values import EARLIEST, LATEST, Address, parse_addresses
 from tidelog.client.groups import Groups
+from tidelog.client.transactions import Transactions
 from tidelog.errors import ErrorCode
 from tidelog.model import METADATA_TOPIC, NO_EPOCH, Endpoint, TopicPartition, Uuid
 from tidelog.wire.api import ApiKey
@@ -69,6 +70,8 @@ class AdminClient:
         self._brokers = Brokers(addresses, client_id="tidelog-admin", timeout_s=timeout_s)
         # Consumer groups, which their coordinators answer for.
         self.groups = Groups(self._brokers)
+        # Transactions, of which coordinators and leaders know parts.
+        self.transactions = Transactions(self._brokers)
 
     def __enter__(self) -> Self:
         return self

@@ -1,48 +1,29 @@
 """What an administrator asks about groups: who is in them, how far they have read, how far behind.
 
-A group's coordinator is looked for with each question, because it may move at any time; a question
-that finds none, or one that is being loaded, is asked again until the deadline. Errors that stay
-are `AdminError`.
+Errors that stay are `AdminError`; `coordinators.py` has which pass.
 
 Source: KIP-222, KIP-496, KIP-848; Kafka's protocol guide.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from tidelog.client.blocking import Brokers, now_ms, retrying
+from tidelog.client.blocking import Brokers
+from tidelog.client.coordinators import GROUP, Coordinators, metadata_of
 from tidelog.client.core.calls import Call, request
-from tidelog.client.core.errors import (
-    RETRIABLE_COMMIT,
-    AdminError,
-    Retry,
-    TopicError,
-    check,
-    refusal,
-)
-from tidelog.client.core.partitions import (
-    Metadata,
-    by_topic,
-    list_offsets,
-    metadata_request,
-    read_metadata,
-    read_offsets,
-)
+from tidelog.client.core.errors import AdminError, refusal
+from tidelog.client.core.partitions import by_topic, list_offsets, read_offsets
 from tidelog.client.core.values import LATEST, Address
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.model import NO_EPOCH, NO_OFFSET, TopicPartition
 from tidelog.wire.api import ApiKey
+from tidelog.wire.consumer_protocol import assignment_of
 from tidelog.wire.entities import field
-from tidelog.wire.notation import CLASSIC, INT32, MALFORMED
 from tidelog.wire.values import error_of
 
-_GROUP_KEY: Final = 0
 _NO_GENERATION: Final = -1
-_VERSION_BYTES: Final = 2
-_MIN_TOPIC_BYTES: Final = 6
-
-T = TypeVar("T")
+_GROUPS_A_REQUEST: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,29 +88,38 @@ class GroupDescription:
     progress: tuple[GroupProgress, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """How far a group is behind."""
+
+    group_id: str
+    state: str
+    lag: int | None
+    """Records that it has not read, of partitions in which it has committed; `None` where its
+    coordinator does not say."""
+
+
 class Groups:
     """The groups of a cluster, for administrators."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
+        self._coordinators = Coordinators(brokers, GROUP)
 
     def list(self) -> list[GroupListing]:
         """All groups, by name; every broker is asked for those that it coordinates."""
         call = request(ApiKey.LIST_GROUPS, states_filter=(), types_filter=())
-        found = []
-        for node_id, address in sorted(self._metadata([]).brokers.items()):
-            what = f"list the groups of broker {node_id}"
-            answer = self._retrying(lambda at=address: self._brokers.node(at, call), what)
-            found += [
-                GroupListing(
-                    each.group_id,
-                    field(each, "group_state", ""),
-                    field(each, "group_type", "").lower(),
-                    each.protocol_type,
-                    node_id,
-                )
-                for each in answer.groups
-            ]
+        found = [
+            GroupListing(
+                each.group_id,
+                field(each, "group_state", ""),
+                field(each, "group_type", "").lower(),
+                each.protocol_type,
+                node_id,
+            )
+            for node_id, answer in self._coordinators.ask_each(call, "list the groups")
+            for each in answer.groups
+        ]
         return sorted(found, key=lambda each: each.group_id)
 
     def describe(self, group_id: str) -> GroupDescription:
@@ -160,7 +150,7 @@ class Groups:
         call = request(
             ApiKey.DESCRIBE_GROUPS, groups=(group_id,), include_authorized_operations=False
         )
-        group = self._ask(group_id, call, what, lambda answer: answer.groups[0])
+        group = self._coordinators.ask(group_id, call, what, lambda answer: answer.groups[0])
         if group.group_state == "Dead":
             raise refusal(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist", what)
         members = tuple(
@@ -190,7 +180,7 @@ class Groups:
             group_ids=(group_id,),
             include_authorized_operations=False,
         )
-        group = self._ask(group_id, call, what, lambda answer: answer.groups[0])
+        group = self._coordinators.ask(group_id, call, what, lambda answer: answer.groups[0])
         members = tuple(
             GroupMember(
                 each.member_id,
@@ -211,24 +201,50 @@ class Groups:
 
     def offsets(self, group_id: str) -> dict[TopicPartition, int]:
         """What a group has committed."""
-        call = request(ApiKey.OFFSET_FETCH, group_id=group_id, topics=None, require_stable=False)
-        answer = self._ask(group_id, call, f"fetch the offsets of group `{group_id}`")
-        return {
-            TopicPartition(topic.name, row.partition_index): row.committed_offset
-            for topic in answer.topics
-            for row in topic.partitions
-            if row.committed_offset >= 0
-        }
+        what = f"fetch the offsets of group `{group_id}`"
+        return _committed(
+            self._coordinators.ask(
+                group_id, _fetch_offsets([group_id]), what, lambda answer: _of_groups(answer)[0]
+            )
+        )
+
+    def lags(self) -> Sequence[GroupLag]:
+        """How far all groups are behind, by name."""
+        listed = self.list()
+        brokers = metadata_of(self._brokers, []).brokers
+        by_coordinator: dict[int, list[str]] = {}
+        for each in listed:
+            by_coordinator.setdefault(each.coordinator, []).append(each.group_id)
+        committed: dict[str, dict[TopicPartition, int]] = {}
+        for node_id, names in by_coordinator.items():
+            for first in range(0, len(names), _GROUPS_A_REQUEST):
+                some = names[first : first + _GROUPS_A_REQUEST]
+                answer = self._brokers.node(brokers[node_id], _fetch_offsets(some))
+                rows = zip(some, _of_groups(answer), strict=True)
+                committed |= {
+                    name: _committed(row)
+                    for name, row in rows
+                    if error_of(row.error_code) is ErrorCode.NONE
+                }
+        ends = self.ends(sorted({tp for offsets in committed.values() for tp in offsets}))
+        return [
+            GroupLag(each.group_id, each.state, _lag(committed.get(each.group_id), ends))
+            for each in listed
+        ]
 
     def ends(
-        self, partitions: Sequence[TopicPartition], timestamp: int = LATEST
+        self,
+        partitions: Sequence[TopicPartition],
+        timestamp: int = LATEST,
+        *,
+        read_committed: bool = False,
     ) -> dict[TopicPartition, int]:
         """The ends (or other offsets) of partitions that their leaders know; others are left
         out."""
         if not partitions:
             return {}
         # Of all topics: one that was deleted must not hide the others.
-        metadata = self._metadata(None)
+        metadata = metadata_of(self._brokers, None)
         by_leader: dict[Address, dict[TopicPartition, tuple[int, int]]] = {}
         for tp in partitions:
             leader = metadata.leaders.get(tp)
@@ -237,7 +253,9 @@ class Groups:
                 by_leader.setdefault(address, {})[tp] = timestamp, NO_EPOCH
         found: dict[TopicPartition, int] = {}
         for address, wanted in by_leader.items():
-            answered = read_offsets(self._brokers.node(address, list_offsets(wanted)))
+            answered = read_offsets(
+                self._brokers.node(address, list_offsets(wanted, read_committed=read_committed))
+            )
             found |= {
                 tp: offset for tp, (code, offset) in answered.items() if code is ErrorCode.NONE
             }
@@ -245,7 +263,7 @@ class Groups:
 
     def partitions_of(self, topic: str) -> Sequence[TopicPartition]:
         """All partitions of a topic. Raises `AdminError` when it does not exist."""
-        metadata = self._metadata([topic])
+        metadata = metadata_of(self._brokers, [topic])
         return [TopicPartition(topic, number) for number in metadata.partitions_of(topic)]
 
     def reset(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -268,64 +286,50 @@ class Groups:
             found = [row for topic in answer.topics for row in topic.partitions]
             return max(found, key=lambda row: error_of(row.error_code) is not ErrorCode.NONE)
 
-        self._ask(group_id, call, f"reset the offsets of group `{group_id}`", worst)
+        self._coordinators.ask(group_id, call, f"reset the offsets of group `{group_id}`", worst)
 
     def delete(self, group_id: str) -> None:
         """Forgets a group without members. Raises `AdminError` for one that has some."""
         call = request(ApiKey.DELETE_GROUPS, groups_names=(group_id,))
         what = f"delete group `{group_id}`"
-        self._ask(group_id, call, what, lambda answer: answer.results[0])
+        self._coordinators.ask(group_id, call, what, lambda answer: answer.results[0])
 
-    # Inside -------------------------------------------------------------------------------
 
-    def _ask(
-        self, group_id: str, call: Call[Any], what: str, result_of: Any = lambda answer: answer
-    ) -> Any:
-        """The result of a group's coordinator. Raises `AdminError`."""
-        return self._retrying(
-            lambda: result_of(self._brokers.node(self._coordinator(group_id, what), call)), what
-        )
+def _fetch_offsets(group_ids: Sequence[str]) -> Call[Any]:
+    """All that groups have committed; before version 8, one group."""
+    groups = [
+        {"group_id": each, "member_id": None, "member_epoch": _NO_GENERATION, "topics": None}
+        for each in group_ids
+    ]
+    return request(
+        ApiKey.OFFSET_FETCH, group_id=group_ids[0], topics=None, groups=groups, require_stable=False
+    )
 
-    def _retrying(self, ask: Any, what: str) -> Any:
-        """Asks until the error is not a passing one of coordinators."""
 
-        def attempt() -> Any:
-            result = ask()
-            code = error_of(result.error_code)
-            if code in RETRIABLE_COMMIT:
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            check(code, None, what)
-            return result
+def _of_groups(answer: Any) -> Any:
+    return field(answer, "groups", None) or (answer,)
 
-        return retrying(attempt, Retry(now_ms(), self._brokers.timeout_s))
 
-    def _coordinator(self, group_id: str, what: str) -> Address:
-        call = request(
-            ApiKey.FIND_COORDINATOR, key=group_id, key_type=_GROUP_KEY, coordinator_keys=[group_id]
-        )
-        answer = self._brokers.any(call)
-        found: Any = (field(answer, "coordinators", None) or (answer,))[0]
-        check(error_of(found.error_code), found.error_message, what)
-        return Address(found.host, int(found.port))
+def _committed(group: Any) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, row.partition_index): row.committed_offset
+        for topic in group.topics
+        for row in topic.partitions
+        if row.committed_offset >= 0
+    }
 
-    def _metadata(self, topics: Sequence[str] | None) -> Metadata:
-        try:
-            return read_metadata(self._brokers.any(metadata_request(topics)))
-        except TopicError as error:
-            raise refusal(error.code, None, f"find `{error.topic}`") from None
+
+def _lag(
+    committed: Mapping[TopicPartition, int] | None, ends: Mapping[TopicPartition, int]
+) -> int | None:
+    if committed is None:
+        return None
+    return sum(max(0, ends[tp] - offset) for tp, offset in committed.items() if tp in ends)
 
 
 def _partitions_of(assignment: bytes) -> tuple[TopicPartition, ...]:
     """The partitions in a consumer's assignment; none in what is not one."""
-    found = []
     try:
-        topics, position = CLASSIC.read_count(assignment, _VERSION_BYTES, _MIN_TOPIC_BYTES)
-        for _ in range(topics):
-            topic, position = CLASSIC.read_text(assignment, position)
-            count, position = CLASSIC.read_count(assignment, position, INT32.size)
-            for _ in range(count):
-                found.append(TopicPartition(topic, INT32.unpack_from(assignment, position)[0]))
-                position += INT32.size
-    except (MalformedFrame, *MALFORMED):
+        return assignment_of(assignment).partitions
+    except MalformedFrame:
         return ()
-    return tuple(found)

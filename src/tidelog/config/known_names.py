@@ -30,7 +30,7 @@ follower: fetch.last.tiered.offset.enable replication.throttled.rate replication
 group: coordinator.append.linger.ms coordinator.background.threads
     coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads
 group.consumer: assignment.interval.ms assignor.offload.enable max.assignment.interval.ms
-    migration.policy min.assignment.interval.ms regex.refresh.interval.ms
+    min.assignment.interval.ms regex.refresh.interval.ms
 group.share: assignment.interval.ms assignor.offload.enable assignors delivery.count.limit
     heartbeat.interval.ms initialize.retry.interval.ms partition.max.record.locks
     persister.class.name record.lock.duration.ms session.timeout.ms

@@ -7,7 +7,7 @@ How a table is written is in `property_types`. Properties that feed topic config
 from typing import Final
 
 from tidelog.config.property_types import one_of, optional, rows
-from tidelog.config.values import LEADER_SELECTOR, RACK_AWARE_SELECTOR
+from tidelog.config.values import LEADER_SELECTOR, MIGRATION_POLICIES, RACK_AWARE_SELECTOR
 
 _IDENTITY: Final = rows("""
 node.id INT >= 0
@@ -176,7 +176,8 @@ replica.selector.class CLASS -> replication.replica_selector_class
     {"replica.selector.class": optional(one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR))},
 )
 
-GROUPS: Final = rows("""
+GROUPS: Final = rows(
+    """
 offsets.topic.num.partitions INT >= 1 -> groups.offsets_num_partitions
     Partitions of the offsets topic.
 offsets.topic.replication.factor SHORT >= 1 -> groups.offsets_replication_factor
@@ -215,7 +216,11 @@ group.consumer.max.size INT >= 1 -> groups.consumer_max_size
     Members that a consumer group may have.
 group.consumer.assignors LIST of uniform range -> groups.consumer_assignor_names
     Assignors for consumer groups; the first is used where members ask for none.
-""")
+group.consumer.migration.policy STRING -> groups.migration_policy
+    Whether groups with members may go from the classic to the consumer protocol, or back.
+""",
+    {"group.consumer.migration.policy": one_of(*MIGRATION_POLICIES, any_case=True)},
+)
 
 TRANSACTION_CHECKS: Final = rows("""
 transaction.partition.verification.enable BOOLEAN -> replication.transaction_verification_enable

@@ -88,11 +88,12 @@ def between(low: int, high: int | None = None) -> Check:
     return check
 
 
-def one_of(*choices: str) -> Check:
-    """Accepts these texts only."""
+def one_of(*choices: str, any_case: bool = False) -> Check:
+    """Accepts these texts only, in upper and lower case or as they are."""
 
     def check(value: Value) -> str | None:
-        return None if value in choices else f"must be one of {', '.join(choices)}"
+        written = str(value).lower() if any_case else value
+        return None if written in choices else f"must be one of {', '.join(choices)}"
 
     return check
 

@@ -155,6 +155,9 @@ class BrokerConfig:
     failover. A client that is turned away tries again after a second."""
 
 
+MIGRATION_POLICIES: Final = ("bidirectional", "upgrade", "downgrade", "disabled")
+
+
 @dataclass(frozen=True, slots=True)
 class GroupsConfig:
     """What group coordinators obey."""
@@ -180,6 +183,8 @@ class GroupsConfig:
     consumer_max_size: int = 2**31 - 1
     consumer_assignor_names: str = "uniform,range"
     """Those that members may ask for; the first is the one of groups that ask for none."""
+    migration_policy: str = MIGRATION_POLICIES[0]
+    """Which way a group may go while it has members, in any case (`groups/migration.py`)."""
 
     @property
     def consumer_assignors(self) -> list[str]:

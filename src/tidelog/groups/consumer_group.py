@@ -17,11 +17,12 @@ Invariant
 - SingleOwner: no partition is with two members, to use it or to give it back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from tidelog.groups.consumer_records import (
+    ClassicMember,
     ConsumerRecord,
     Current,
     GroupEpoch,
@@ -89,6 +90,19 @@ class ConsumerGroup:
             if each.instance_id == instance_id:
                 return member_id
         return None
+
+    def classic_members(self) -> Iterator[ClassicMember]:
+        """Those that speak the classic protocol."""
+        for each in self.subscriptions.values():
+            if each.classic is not None:
+                yield each.classic
+
+    def is_classic_without(self, leaving: Collection[str]) -> bool:
+        """Whether there are members besides these, and all speak the classic protocol."""
+        staying = [name for name in self.subscriptions if name not in leaving]
+        return bool(staying) and all(
+            self.subscriptions[name].classic is not None for name in staying
+        )
 
     def owners(self) -> dict[IdPartition, str]:
         """Who has each partition."""

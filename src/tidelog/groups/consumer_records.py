@@ -34,6 +34,10 @@ _MIN_TEXT_BYTES: Final = 1
 _MIN_TOPIC_BYTES: Final = 18
 _ONLY_TAG: Final = 0
 """Each value and structure has at most one tagged field."""
+_NULL: Final = b"\x00"
+_NOT_NULL: Final = b"\x01"
+"""What a structure that may be null begins with."""
+_MIN_PROTOCOL_BYTES: Final = 3
 
 
 class IdPartition(NamedTuple):
@@ -69,6 +73,14 @@ class GroupEpoch(NamedTuple):
     """Of the topics of the group."""
 
 
+class ClassicMember(NamedTuple):
+    """What is written of a member that speaks the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """Names and what the member says for each, the preferred one first."""
+
+
 class Subscription(NamedTuple):
     """Kind 5: a member, and what it asks for."""
 
@@ -85,8 +97,8 @@ class Subscription(NamedTuple):
     """How long it may take to give partitions back."""
     assignor: str | None = None
     """The server's assignor that it prefers."""
-    classic: bytes | None = None
-    """What is written of a member that speaks the classic protocol; only kept."""
+    classic: ClassicMember | None = None
+    """Of a member that speaks the classic protocol."""
 
 
 class TargetEpoch(NamedTuple):
@@ -292,7 +304,34 @@ def _write_subscription(out: bytearray, value: Subscription) -> None:
     FLEXIBLE.write_text(out, value.regex)
     out += _INT32.pack(value.rebalance_timeout_ms)
     FLEXIBLE.write_text(out, value.assignor)
-    _write_tag(out, value.classic)
+    # Kafka reads a member without this field as one of the classic protocol.
+    _write_tag(out, _NULL if value.classic is None else _packed_classic(value.classic))
+
+
+def _packed_classic(value: ClassicMember) -> bytes:
+    out = bytearray(_NOT_NULL + _INT32.pack(value.session_timeout_ms))
+    FLEXIBLE.write_length(out, len(value.protocols))
+    for name, metadata in value.protocols:
+        FLEXIBLE.write_text(out, name)
+        FLEXIBLE.write_length(out, len(metadata))
+        out += metadata
+        FLEXIBLE.write_no_tags(out)
+    FLEXIBLE.write_no_tags(out)
+    return bytes(out)
+
+
+def _read_classic(value: Any) -> ClassicMember | None:
+    if value[:1] == _NULL:
+        return None
+    session_timeout_ms = _INT32.unpack_from(value, 1)[0]
+    count, position = FLEXIBLE.read_count(value, 1 + _INT32.size, _MIN_PROTOCOL_BYTES)
+    protocols = []
+    for _ in range(count):
+        name, position = FLEXIBLE.read_text(value, position)
+        metadata, position = FLEXIBLE.read_blob(value, position)
+        protocols.append((name, bytes(metadata)))
+        position = FLEXIBLE.skip_tags(value, position)
+    return ClassicMember(session_timeout_ms, tuple(protocols))
 
 
 def _read_epoch(value: bytes) -> GroupEpoch:
@@ -320,7 +359,7 @@ def _read_subscription(value: bytes) -> Subscription:
         regex,
         rebalance_timeout_ms,
         assignor,
-        classic,
+        None if classic is None else _read_classic(classic),
     )
 
 

@@ -15,7 +15,10 @@ activation.
 | `rebalances` | when a generation begins and ends, who is removed |
 | `offsets` | OffsetCommit, OffsetFetch, OffsetDelete |
 | `expiry` | which offsets are forgotten |
-| `consumer_heartbeats` | ConsumerGroupHeartbeat: all about consumer groups (KIP-848) |
+| `consumer_heartbeats` | ConsumerGroupHeartbeat (KIP-848) |
+| `classic_members` | what classic members ask of a consumer group |
+| `consumer_steps` | what members of consumer groups shall have, and who is removed |
+| `migration` | how a group goes from one protocol to the other |
 | `queries` | ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups |
 
 Invariants: those of the kernel and the parts; a request gets exactly one answer; a group in memory
@@ -36,7 +39,9 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.groups import messages
 from tidelog.groups.classic_group import ClassicGroup
+from tidelog.groups.classic_members import ClassicMembers, ClassicRequest
 from tidelog.groups.consumer_heartbeats import ConsumerHeartbeats
+from tidelog.groups.consumer_steps import ConsumerSteps
 from tidelog.groups.env import AssignmentCommitted, Env, GroupsKernel
 from tidelog.groups.events import RebalanceReason
 from tidelog.groups.expiry import Expiry
@@ -45,6 +50,7 @@ from tidelog.groups.image import GroupImage, GroupsImage, GroupsMachine
 from tidelog.groups.joining import Joining
 from tidelog.groups.membership import Membership
 from tidelog.groups.messages import Request, Response
+from tidelog.groups.migration import Migration
 from tidelog.groups.offsets import Offsets
 from tidelog.groups.queries import Queries
 from tidelog.groups.rebalances import Rebalances
@@ -86,7 +92,10 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         self._membership = Membership(env, self._rebalances)
         self._offsets = Offsets(env)
         self._queries = Queries(env)
-        self._consumers = ConsumerHeartbeats(env)
+        migration = Migration(env, self._rebalances)
+        self._steps = ConsumerSteps(env, migration)
+        self._consumers = ConsumerHeartbeats(env, self._steps, migration)
+        self._classic_members = ClassicMembers(env, self._steps, migration)
         self._expiry = Expiry(env)
 
     # Views --------------------------------------------------------------------------------
@@ -118,7 +127,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         log knows have one session timeout to come back."""
         self._kernel.become_active(epoch)
         self._expiry.start(now)
-        self._consumers.start(now)
+        self._steps.start(now)
         env = self._env
         for group_id, image in env.kernel.committed.groups.items():
             if image.value is None or not image.value.members:
@@ -137,7 +146,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
             for member in group.members.values():
                 self._rebalances.answer_waiting(member, ErrorCode.NOT_COORDINATOR)
         env.groups.clear()
-        self._consumers.stop()
+        self._steps.stop()
         for reply_to, response in self._kernel.take_replies():
             if not isinstance(reply_to, AssignmentCommitted):
                 assert not isinstance(response, AssignmentCommitted), f"{response}"
@@ -150,6 +159,11 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         return self._queries.list()
 
     def _decide(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
+        if isinstance(request, ClassicRequest):
+            consumers = self._env.consumers(request.group_id)
+            if consumers is not None and consumers.subscriptions:
+                self._classic_members.decide(request, consumers, reply_to, now)
+                return
         _DECIDERS[type(request)](self, request, reply_to, now)
 
     def _wake(self, now: Instant) -> None:
@@ -164,19 +178,18 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
                 self._rebalances.on_deadline(group, now)
             elif member_id in group.members or member_id in group.pending:
                 self._rebalances.on_silent(group, member_id, now)
-        self._consumers.wake(now)
+        self._steps.wake(now)
         self._expiry.wake(now)
 
     def deadline(self) -> Instant | None:
         """When a session or a wait may be over, or offsets may have expired."""
         if not self.active:
             return None
-        consumers = self._consumers
         return earliest(
             self._env.timers.next(),
             self._expiry.due_at,
-            consumers.sessions.next(),
-            consumers.revocations.next(),
+            self._steps.sessions.next(),
+            self._steps.next_steps.next(),
         )
 
     def _on_committed(
@@ -194,13 +207,15 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         """Asserts the invariants; `env/` of the parts included."""
         self._kernel.check()
         self._env.timers.check()
-        self._consumers.check()
+        self._steps.check()
         for group_id, group in self._env.groups.items():
             assert group_id == group.group_id and not group.is_idle, f"{group_id} is kept"
             group.check()
             image = self._kernel.latest.get(group_id)
             written = None if image is None else image.value
-            assert written is None or written.generation_id <= group.generation_id, (
+            # A group that goes back to the classic protocol is written with its next generation.
+            newest = group.generation_id + (group.state is GroupState.PREPARING)
+            assert written is None or written.generation_id <= newest, (
                 f"GenerationMonotonic: {group_id} wrote {written.generation_id}, "
                 f"has {group.generation_id}"
             )

@@ -86,10 +86,9 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
         return None if image is None else image.consumer
 
     def forget(self, group: ClassicGroup) -> None:
-        """A classic group without members is none any longer; member ids that were given out are
-        withdrawn."""
-        assert not group.members, f"{group.group_id} has members"
-        for member_id in ("", *group.pending):
+        """It is not a classic group any longer: no member is watched, and member ids that were
+        given out are withdrawn."""
+        for member_id in ("", *group.pending, *group.members):
             self.timers.clear((group.group_id, member_id))
         self.groups.pop(group.group_id, None)
 

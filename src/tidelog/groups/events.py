@@ -19,6 +19,7 @@ class RebalanceReason(StrEnum):
     MEMBER_EXPIRED = "member expired"
     NOT_SYNCED = "members did not ask for their assignment"
     NOT_WRITTEN = "assignment could not be written"
+    DOWNGRADED = "no member speaks the consumer protocol any more"
     TOO_MANY_MEMBERS = "more members than allowed"
 
 

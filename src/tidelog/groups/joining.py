@@ -2,7 +2,7 @@
 
 | who joins | what follows |
 | --- | --- |
-| a client, to a consumer group | refused; one without members becomes a classic one |
+| a client, to a consumer group without members | it becomes a classic one |
 | a client without member id | gets one, and comes back with it (KIP-394); a static one at once |
 | a new member | rebalance |
 | a static member's next process | its place and assignment in a stable group, else rebalance |
@@ -77,11 +77,7 @@ class Joining:
     def _convert(self, group_id: str) -> ErrorCode:
         """A consumer group without members gives way to a classic one."""
         group = self._env.consumers(group_id)
-        if group is None:
-            return ErrorCode.NONE
-        if group.subscriptions:
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return self._env.append(group.tombstones(group_id))
+        return ErrorCode.NONE if group is None else self._env.append(group.tombstones(group_id))
 
     def _has_room_for(self, group: ClassicGroup, member_id: str) -> bool:
         limit = self._env.config.max_size

@@ -83,7 +83,11 @@ class Offsets:
     ) -> None:
         """Writes them as part of the transaction; they count when it commits."""
         _, producer_id, producer_epoch, commit = request
-        code = fault_of(self._env.find(request.group_id), commit)
+        consumers = self._env.consumers(request.group_id)
+        if consumers is None:
+            code = fault_of(self._env.find(request.group_id), commit)
+        else:
+            code = _fault_in_transaction(consumers, commit)
         if code is not ErrorCode.NONE:
             self._env.answer(reply_to, Refused(code))
             return
@@ -182,7 +186,8 @@ def _fault_of_member(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
         return ErrorCode.NONE
     if request.member_id not in group.subscriptions:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if not request.may_name_epoch:
+    is_classic = group.subscriptions[request.member_id].classic is not None
+    if not (request.may_name_epoch or is_classic):
         return ErrorCode.UNSUPPORTED_VERSION
     current = group.current(request.member_id)
     if said == current.epoch:
@@ -192,16 +197,27 @@ def _fault_of_member(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
     for (_, number), value in request.offsets:
         since = held.get(IdPartition(value.topic_id, number))
         if said > current.epoch or since is None or since > said:
-            return ErrorCode.STALE_MEMBER_EPOCH
+            return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
     return ErrorCode.NONE
+
+
+def _fault_in_transaction(group: ConsumerGroup, commit: CommitOffsets) -> ErrorCode:
+    """What stands against a commit in a transaction, whose client need not name a member."""
+    names_member = commit.member_id != NO_MEMBER or commit.group_instance_id is not None
+    if commit.generation_id == NO_GENERATION and not names_member:
+        return ErrorCode.NONE
+    code = _fault_of_member(group, commit._replace(may_name_epoch=True))
+    return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
 
 
 def _fault_of_reader(group: ConsumerGroup, request: FetchOffsets) -> ErrorCode:
     """What stands against a question to a consumer group; who names no member may always ask."""
     if request.member_id is None and request.member_epoch < 0:
         return ErrorCode.NONE
-    if request.member_id not in group.subscriptions:
+    member = group.subscriptions.get(request.member_id or NO_MEMBER)
+    if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    if request.member_epoch != group.current(request.member_id or "").epoch:
-        return ErrorCode.STALE_MEMBER_EPOCH
+    if request.member_epoch != group.current(request.member_id or NO_MEMBER).epoch:
+        is_classic = member.classic is not None
+        return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
     return ErrorCode.NONE

@@ -67,7 +67,7 @@ def test_offsets_are_reset(run, group, words, committed):
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("--topic", "orders", "--to", "soon"), 2, "use `earliest`, `latest` or an offset"),
+        (("--topic", "orders", "--to", "soon"), 2, "an offset or a time"),
         (("--topic", "orders", "--to", "1", "--partition", "5"), 1, "no partition `5`"),
         (("--topic", "nothing", "--to", "1"), 1, "the topic does not exist"),
     ],
@@ -92,3 +92,11 @@ def test_a_group_that_does_not_exist(run, group):
     done = run("describe", "billing")
     assert done.code == 1
     assert "`tidelog groups list`" in done.err
+
+
+def test_a_dry_run_commits_nothing(run, group):
+    words = ("--topic", "orders", "--to", "latest", "--dry-run", "--output", "json")
+    done = run("reset-offsets", "billing", *words)
+    assert not done.json["committed"]
+    assert [row["offset"] for row in done.json["offsets"]] == [10, 9]
+    assert group.committed == {0: 10, 1: 4}

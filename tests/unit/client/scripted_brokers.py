@@ -293,7 +293,14 @@ class ScriptedCluster(ScriptedBrokers):
         return {"error_code": code}
 
     def _fetch(self, node: int, request: fetch.FetchRequest) -> fetch.FetchResponse | None:
-        (wanted,) = request.partitions
+        answers = [self._fetched(node, request, wanted) for wanted in request.partitions]
+        if None in answers:
+            return None
+        return fetch.FetchResponse(0, ErrorCode.NONE, 0, [each for each in answers if each])
+
+    def _fetched(
+        self, node: int, request: fetch.FetchRequest, wanted: fetch.FetchPartition
+    ) -> fetch.FetchedPartition | None:
         ((tp, state),) = [
             (tp, state) for tp, state in self.partitions.items() if tp.partition == wanted.partition
         ]
@@ -316,7 +323,7 @@ class ScriptedCluster(ScriptedBrokers):
             records = b"".join(reaching[: state.max_batches_per_fetch])
         committed = request.isolation_level == fetch.READ_COMMITTED
         aborted = [fetch.AbortedTransaction(*each) for each in state.aborted]
-        answer = fetch.FetchedPartition(
+        return fetch.FetchedPartition(
             topic=tp.topic,
             topic_id=wanted.topic_id,
             partition=tp.partition,
@@ -329,7 +336,6 @@ class ScriptedCluster(ScriptedBrokers):
             aborted=aborted if committed else None,
             preferred_read_replica=preferred,
         )
-        return fetch.FetchResponse(0, ErrorCode.NONE, 0, [answer])
 
 
 def _last_offset(batch: bytes) -> int:

@@ -9,7 +9,7 @@ from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import uuid_of
 
-ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x06orders\x00\x00\x00\x01\x00\x00\x00\x01"
+ASSIGNMENT = b"\0\1\0\0\0\1\0\6orders\0\0\0\1\0\0\0\1\xff\xff\xff\xff"
 """Partition 1."""
 
 
@@ -133,7 +133,9 @@ class ScriptedGroup:
             }
             for number, offset in self.committed.items()
         ]
-        return {"topics": [{"name": "orders", "partitions": rows}]}
+        found = {"topics": [{"name": "orders", "partitions": rows}]}
+        groups = [{"group_id": each.group_id, **found} for each in asked.groups]
+        return {"groups": groups}
 
     def _offsets(self, asked: Any) -> Any:
         found = {}

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.client.scripted_groups import ScriptedGroup
 from tidelog.client.admin import AdminClient, AdminError
-from tidelog.client.groups import GroupListing, GroupMember, GroupProgress, _partitions_of
+from tidelog.client.groups import GroupLag, GroupListing, GroupMember, GroupProgress, _partitions_of
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 
@@ -85,3 +85,9 @@ def test_partitions_of_a_topic(groups):
 @pytest.mark.parametrize("assignment", [b"", b"\x00\x01", b"\x00\x01\x7f\xff\xff\xff", b"what"])
 def test_other_bytes_than_an_assignment_name_no_partitions(assignment):
     assert _partitions_of(assignment) == ()
+
+
+def test_how_far_all_groups_are_behind(group, groups):
+    assert groups.lags() == [GroupLag("billing", "Stable", 5)]
+    group.committed[7] = 3
+    assert groups.lags() == [GroupLag("billing", "Stable", 5)]

@@ -313,7 +313,8 @@ def test_what_was_not_committed_is_not_known_to_the_next_coordinator():
 
 
 def test_empty_groups_change_their_protocol():
-    rig = Consumers()
+    """Others do not, where that is forbidden."""
+    rig = Consumers(migration_policy="disabled")
     assert rig.ask(commit(7)) is not None
     a = Client(rig, "a")
     a.beat()

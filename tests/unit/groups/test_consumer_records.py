@@ -4,6 +4,7 @@ import pytest
 
 from tidelog.errors import MalformedFrame
 from tidelog.groups.consumer_records import (
+    ClassicMember,
     ConsumerRecord,
     Current,
     GroupEpoch,
@@ -20,7 +21,7 @@ from tidelog.model import TopicId
 TOPIC = TopicId(bytes.fromhex("00000000000000010000000000000002"))
 TOPIC_HEX = TOPIC.hex()
 P0, P1, P2 = (IdPartition(TOPIC, number) for number in range(3))
-CLASSIC = bytes.fromhex("00000003020672616e67650301020000")
+CLASSIC = ClassicMember(3, (("range", b"\x01\x02"),))
 
 KAFKA = {
     "group epoch": (
@@ -30,7 +31,7 @@ KAFKA = {
     ),
     "member": (
         "000500016700016d",
-        "00000269000263032f68030261026204782e2a000000090672616e676500",
+        "00000269000263032f68030261026204782e2a000000090672616e676501000100",
         ConsumerRecord(
             Kind.SUBSCRIPTION,
             "g",
@@ -40,7 +41,7 @@ KAFKA = {
     ),
     "member of the classic protocol": (
         "000500016700016d",
-        f"00000002720263032f68020261000000000900010010{CLASSIC.hex()}",
+        "00000002720263032f680202610000000009000100110100000003020672616e67650301020000",
         ConsumerRecord(
             Kind.SUBSCRIPTION,
             "g",
@@ -100,6 +101,12 @@ def test_partitions_without_epochs_have_that_of_the_member():
     value = f"000000000004000000030002{TOPIC_HEX}020000000000" + "0100"
     record = decode((bytes.fromhex("000800016700016d"), bytes.fromhex(value)))
     assert record.value == Current(4, 3, MemberState.STABLE, {P0: 4})
+
+
+def test_a_member_without_a_word_about_the_classic_protocol_does_not_speak_it():
+    """Kafka always says it; versions of this software before it did not."""
+    value = bytes.fromhex("00000269000263032f68030261026204782e2a000000090672616e676500")
+    assert decode((bytes.fromhex("000500016700016d"), value)).value.classic is None
 
 
 def test_a_state_of_the_future_is_known_as_unknown():

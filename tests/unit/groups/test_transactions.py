@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.groups.consumer_rig import Consumers
 from tests.unit.groups.rig import T0, T1, Rig
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import (
@@ -127,3 +128,20 @@ def test_without_a_generation_anyone_commits_and_with_one_only_its_members():
     assert begin(rig, A, **late, t0=2) == Refused(ErrorCode.ILLEGAL_GENERATION)
     other = {**member, "member_id": "other"}
     assert begin(rig, A, **other, t0=2) == Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_who_may_commit_for_a_consumer_group():
+    """A client need not name a member; one that is named names its epoch too."""
+    rig = Consumers()
+    epoch = rig.join("m").member_epoch
+    for member_id, generation_id, code in (
+        ("", -1, ErrorCode.NONE),
+        ("m", epoch, ErrorCode.NONE),
+        ("m", epoch - 1, ErrorCode.ILLEGAL_GENERATION),
+        ("m", epoch + 1, ErrorCode.ILLEGAL_GENERATION),
+        ("x", epoch, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        answer = begin(rig, A, member_id=member_id, generation_id=generation_id, t0=5)
+        assert getattr(answer, "error_code", ErrorCode.NONE) is code
+    end(rig, A)
+    assert committed(rig) == [5, None]

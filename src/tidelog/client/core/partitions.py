@@ -22,7 +22,7 @@ from tidelog.wire.values import bytes_of, error_of
 
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
-_NEWEST_BY_NAME: Final = 12
+NEWEST_FETCH_BY_NAME: Final = 12
 """Later versions of Fetch name topics by id."""
 
 
@@ -137,7 +137,7 @@ def high_watermarks(ends: Mapping[TopicPartition, int]) -> Call[fetch.FetchRespo
     isolation = fetch.READ_UNCOMMITTED
     return fetch_call(
         fetch.FetchRequest(DEBUGGING_CONSUMER, -1, 0, 0, 0, isolation, 0, -1, partitions, []),
-        _NEWEST_BY_NAME,
+        NEWEST_FETCH_BY_NAME,
     )
 
 

@@ -84,6 +84,13 @@ its node looks at its connections again."""
 MAX_TRANSACTION_RECORDS_PER_BATCH: Final = 1000
 """Records of one batch of a transaction coordinator; only ids that expire are more than one."""
 
+SHARE_STATES_PER_TURN: Final = 50
+"""Share partitions of one coordinator that are looked at, and perhaps written again, before its
+node looks at its connections again."""
+
+MAX_SHARE_RECORDS_PER_BATCH: Final = 1
+"""Records of one batch of a share coordinator: each is about one share partition."""
+
 MARKERS_PER_TURN: Final = 500
 """Markers that a node hands to connections before it looks at its other connections again; those of
 one leader are one request."""

@@ -34,7 +34,9 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 """Where group coordinators keep groups and committed offsets."""
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 """Where transaction coordinators keep transactional ids and their transactions."""
-INTERNAL_TOPICS: Final = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC))
+SHARES_TOPIC: Final = "__share_group_state"
+"""Where share coordinators keep what share groups have done with each partition."""
+INTERNAL_TOPICS: Final = frozenset((OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARES_TOPIC))
 
 NO_LEADER: Final = -1
 NO_EPOCH: Final = -1

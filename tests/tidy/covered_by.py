@@ -171,6 +171,8 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",
     "testing/local_cluster.py": "tests/process/test_failures.py",
     "wire/primitives.py": "tests/unit/wire/test_schema.py",
+    "shares/image.py": "tests/unit/shares/test_coordinator.py",
+    "shares/messages.py": "tests/unit/shares/test_coordinator.py",
     "transactions/env.py": "tests/unit/transactions/test_coordinator.py",
     "transactions/events.py": "tests/unit/transactions/test_coordinator.py",
     "transactions/messages.py": "tests/unit/transactions/test_coordinator.py",

@@ -26,6 +26,7 @@ BELOW_RUNTIME = (
     "rsm",
     "controller",
     "groups",
+    "shares",
     "transactions",
     "replication",
     "security",

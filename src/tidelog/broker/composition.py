@@ -19,6 +19,7 @@ from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
+from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller.controller import Controller
@@ -104,6 +105,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         fetch_sessions=fetch_sessions,
         groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),
         transactions=TransactionSeats(config, replicas, trace),
+        shares=ShareSeats(config, replicas, trace),
         trace=trace,
         long_answers=LongAnswers(trace.steps),
         disk=disk,

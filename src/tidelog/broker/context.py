@@ -15,6 +15,7 @@ from tidelog.broker.held_questions import HeldQuestions
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -45,6 +46,8 @@ class Broker:
     groups: GroupSeats
     # Likewise.
     transactions: TransactionSeats
+    # Likewise.
+    shares: ShareSeats
     trace: Trace
     long_answers: LongAnswers
     # The log directory, for operators who ask how full it is.

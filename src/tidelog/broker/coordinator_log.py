@@ -81,6 +81,12 @@ class CoordinatorLog:
             bumps_epoch=isinstance(first, TransactionEnd) and first.bumps_epoch,
         )
 
+    def delete_before(self, offset: int) -> None:
+        """Raises its start: nothing below this offset, which is committed, is needed any more. Only
+        while it is led."""
+        if offset > self.start_offset:
+            self._replicas.delete_as_coordinator(self.topic_partition, offset)
+
     def read(self, offset: int, max_bytes: int, now: Instant) -> bytes | None:
         """Whole batches from `offset` on, at least one, all of them committed; `None` when the log
         cannot be read, and is on its way to quarantine."""

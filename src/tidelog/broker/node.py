@@ -178,7 +178,7 @@ class Node:
         controller_side = self._controller_side
         followers: list[ImageFollower] = [self._links.replicas, self._links.transaction_checks]
         if broker_side is not None:
-            followers += [broker.groups, broker.transactions, self._links.markers]
+            followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=self._links.quorum,
@@ -196,6 +196,7 @@ class Node:
             yield broker_side
             yield broker.groups
             yield broker.transactions
+            yield broker.shares
             yield self._links.markers
             yield self._links.transaction_checks
         yield CallOutcomes(
@@ -277,6 +278,7 @@ class Node:
             self._controller_side.wake(now)
         self.broker.groups.wake(now)
         self.broker.transactions.wake(now)
+        self.broker.shares.wake(now)
         self._links.markers.wake(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
@@ -338,6 +340,7 @@ class Node:
         self._replicas.transactions.wall_offset_ms = offset_ms
         self.broker.groups.wall_offset_ms = offset_ms
         self.broker.transactions.wall_offset_ms = offset_ms
+        self.broker.shares.wall_offset_ms = offset_ms
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
         match subject:

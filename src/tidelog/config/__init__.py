@@ -44,6 +44,7 @@ from tidelog.config.values import (
     NodeConfig,
     QuorumConfig,
     ReplicationConfig,
+    SharesConfig,
     TransactionsConfig,
 )
 
@@ -64,6 +65,7 @@ __all__ = [
     "PropertyType",
     "QuorumConfig",
     "ReplicationConfig",
+    "SharesConfig",
     "TransactionsConfig",
     "apply_broker_overrides",
     "describe_broker_config",

@@ -79,10 +79,8 @@ sasl.oauthbearer: client.credentials.client.id client.credentials.client.secret 
 sasl.oauthbearer.assertion: algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include
     claim.nbf.seconds claim.sub file private.key.file private.key.passphrase template.file
 share: fetch.purgatory.purge.interval.requests
-share.coordinator: append.linger.ms cached.buffer.max.bytes cold.partition.snapshot.interval.ms
-    load.buffer.size snapshot.update.records.per.snapshot threads write.timeout.ms
-share.coordinator.state: topic.compression.codec topic.min.isr topic.num.partitions
-    topic.prune.interval.ms topic.replication.factor topic.segment.bytes
+share.coordinator: append.linger.ms cached.buffer.max.bytes load.buffer.size threads
+share.coordinator.state: topic.compression.codec
 socket: connection.setup.timeout.max.ms receive.buffer.bytes send.buffer.bytes
 ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protocols
     endpoint.identification.algorithm engine.factory.class key.password keymanager.algorithm

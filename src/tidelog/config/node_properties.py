@@ -249,6 +249,25 @@ transaction.remove.expired.transaction.cleanup.interval.ms INT >= 1 \
     Time between two looks for transactional ids that have expired.
 """)
 
+SHARES: Final = rows("""
+share.coordinator.state.topic.num.partitions INT >= 1 -> shares.state_num_partitions
+    Partitions of the topic of share groups' state.
+share.coordinator.state.topic.replication.factor SHORT >= 1 -> shares.state_replication_factor
+    Replicas of the topic of share groups' state.
+share.coordinator.state.topic.min.isr SHORT >= 1 -> shares.state_min_isr
+    `min.insync.replicas` of the topic of share groups' state.
+share.coordinator.state.topic.segment.bytes INT >= 1 -> shares.state_segment_bytes
+    Segment size of the topic of share groups' state.
+share.coordinator.snapshot.update.records.per.snapshot INT in 0 500 -> shares.updates_per_snapshot
+    Updates of a share partition that are written between two snapshots of it.
+share.coordinator.write.timeout.ms INT >= 1 -> shares.write_timeout_ms
+    How long a share coordinator waits for replicas.
+share.coordinator.state.topic.prune.interval.ms INT >= 1 -> shares.prune_interval_ms
+    Time between two looks for records of the state topic that are not needed any more.
+share.coordinator.cold.partition.snapshot.interval.ms INT >= 1 -> shares.cold_interval_ms
+    Age at which such a look writes the snapshot of a share partition again.
+""")
+
 _EVENTS: Final = rows("""
 tidelog.events.enable BOOLEAN -> events.enable
     Whether state changes and sampled figures are kept as JSON lines, for `spark health`.
@@ -271,6 +290,7 @@ NODE_PROPERTIES: Final = (
     | GROUPS
     | TRANSACTION_CHECKS
     | TRANSACTIONS
+    | SHARES
     | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

@@ -27,6 +27,7 @@ TEST_PROFILE: Final = {
     "group.consumer.heartbeat.interval.ms": "300",
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
+    "share.coordinator.state.topic.num.partitions": "5",
 }
 """Short timers and small internal topics."""
 
@@ -50,5 +51,7 @@ def profile_settings(profile: str, brokers: int) -> dict[str, str]:
         "offsets.topic.replication.factor": str(replicas),
         "transaction.state.log.replication.factor": str(replicas),
         "transaction.state.log.min.isr": str(min_isr),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(min_isr),
         **PROFILES[profile],
     }

@@ -206,6 +206,20 @@ class TransactionsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SharesConfig:
+    """What share coordinators obey."""
+
+    state_num_partitions: int = 50
+    state_replication_factor: int = 3
+    state_min_isr: int = 2
+    state_segment_bytes: int = 100 << 20
+    updates_per_snapshot: int = 500
+    write_timeout_ms: int = 5000
+    prune_interval_ms: int = 300_000
+    cold_interval_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True)
 class EventsConfig:
     """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
@@ -264,6 +278,7 @@ class NodeConfig:
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
+    shares: SharesConfig = field(default_factory=SharesConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

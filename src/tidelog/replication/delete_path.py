@@ -84,6 +84,12 @@ class DeletePath:
             self._env.outbox.emit(delayed.reply())
         return raised
 
+    def delete_before(self, partition: Partition, offset: int) -> None:
+        """The coordinator of a led partition needs nothing below this offset, which is committed.
+        Nothing happens where `cleanup.policy` lacks `delete`."""
+        if _DELETE in partition.log.config.cleanup_policy and _raise(partition.log, offset):
+            self._env.changed.mark(partition, log_changed=False)
+
     # Completion -----------------------------------------------------------------------------
 
     def complete(self, partition: Partition) -> None:

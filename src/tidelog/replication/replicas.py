@@ -322,6 +322,13 @@ class Replicas:
         for partition in self._delete.delete(wanted, reply_to, now, timeout_ms=timeout_ms):
             self._fetch.release_followers(partition.replicas)
 
+    def delete_as_coordinator(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Raises the log start of a led partition: its coordinator needs nothing below."""
+        self._stir()
+        partition = self._env.hosted.partitions[topic_partition]
+        self._delete.delete_before(partition, offset)
+        self._fetch.release_followers(partition.replicas)
+
     def list_offset(
         self, query: messages.ListOffsetsQuery, *, replica_id: int, isolation_level: int
     ) -> messages.ListOffsetsResult:

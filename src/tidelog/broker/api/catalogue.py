@@ -67,6 +67,11 @@ from tidelog.broker.api import (
     k80_add_raft_voter,
     k81_remove_raft_voter,
     k82_update_raft_voter,
+    k83_initialize_share_group_state,
+    k84_read_share_group_state,
+    k85_write_share_group_state,
+    k86_delete_share_group_state,
+    k87_read_share_group_state_summary,
 )
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.context import Broker
@@ -134,6 +139,11 @@ APIS: Final[Registry[Broker]] = Registry(
         k80_add_raft_voter.API,
         k81_remove_raft_voter.API,
         k82_update_raft_voter.API,
+        k83_initialize_share_group_state.API,
+        k84_read_share_group_state.API,
+        k85_write_share_group_state.API,
+        k86_delete_share_group_state.API,
+        k87_read_share_group_state_summary.API,
     )
 )
 APIS.require(get_args(Request))

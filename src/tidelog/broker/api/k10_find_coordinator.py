@@ -1,36 +1,43 @@
-"""FindCoordinator (10), versions 0-6: which broker coordinates a group or a transactional id.
+"""FindCoordinator (10), versions 0-6: which broker coordinates a group, a transactional id or a
+share partition.
 
-A group belongs to a partition of `__consumer_offsets`, a transactional id to one of
-`__transaction_state`, and the coordinator is the leader of that partition. The first question
-creates the topic, as the properties `offsets.topic.*` and `transaction.state.log.*` say; while it
-is being created, and while the partition has no leader that can be reached, the answer is
-COORDINATOR_NOT_AVAILABLE, which clients retry.
+| key type | key | topic |
+| --- | --- | --- |
+| 0 | group | `__consumer_offsets` |
+| 1 | transactional id | `__transaction_state` |
+| 2, from version 6 on | share partition, `group:topic id:partition` | `__share_group_state` |
 
-Key types: 0 group; 1 transaction; 2 share group, which has no coordinator in this version of the
-broker and is answered the same; any other is INVALID_REQUEST. Held as Metadata is, for the same
-reason: a client that has just lost its coordinator would be sent to it again.
+A key belongs to a partition of its topic, and the coordinator is the leader of that partition. The
+first question creates the topic, as the properties `offsets.topic.*`, `transaction.state.log.*` and
+`share.coordinator.state.topic.*` say. While the topic is being created, and while the partition has
+no leader that can be reached, the answer is COORDINATOR_NOT_AVAILABLE, which clients retry. Another
+key type, and a key that names no share partition, are INVALID_REQUEST. Held as Metadata is, for the
+same reason: a client that has just lost its coordinator would be sent to it again.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasUnreachable
 from tidelog.broker.connections import RequestContext
-from tidelog.config import GroupsConfig, NodeConfig, TransactionsConfig
+from tidelog.config import GroupsConfig, NodeConfig, SharesConfig, TransactionsConfig
 from tidelog.controller.topic_messages import NewTopic
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tidelog.metadata.image import TopicImage
+from tidelog.model import OFFSETS_TOPIC, SHARES_TOPIC, TRANSACTIONS_TOPIC, TopicId, uuid_from_text
 from tidelog.rsm.placement import partition_of
 from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.shares.records import SharePartition
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
-_TOPICS: Final = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+FIRST_VERSION_WITH_SHARES: Final = 6
 
 
 class Node(HasAutoTopics, HasConfig, HasImage, HasUnreachable, Protocol):
@@ -40,33 +47,43 @@ class Node(HasAutoTopics, HasConfig, HasImage, HasUnreachable, Protocol):
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers from the committed image."""
     key_type = field(request, "key_type", GROUP)
+    if key_type == SHARE and context.header.api_version < FIRST_VERSION_WITH_SHARES:
+        key_type = _UNKNOWN
     keys = field(request, "coordinator_keys", None)
+
+    def place(key: str) -> dict[str, object]:
+        make = _TOPICS.get(key_type)
+        if make is None:
+            return _nowhere("unknown key type", ErrorCode.INVALID_REQUEST)
+        known = _share_partition(key) if key_type == SHARE else key
+        if known is None:
+            text = f"`{key}` is not `group:topic id:partition`"
+            return _nowhere(text, ErrorCode.INVALID_REQUEST)
+        wanted = make(node.config)
+        topic = node.image.topics_by_name.get(wanted.name)
+        if topic is None:
+            node.auto_topics.create_internal(wanted, now)
+            return _nowhere(f"`{wanted.name}` is being created")
+        return _place(node, context, topic, known)
+
     if keys is None:
-        context.answer(reply(context.response_type, **_place(node, context, key_type, request.key)))
+        context.answer(reply(context.response_type, **place(request.key)))
     else:
-        places = [{"key": key, **_place(node, context, key_type, key)} for key in keys]
+        places = [{"key": key, **place(key)} for key in keys]
         context.answer(reply(context.response_type, coordinators=places))
-    topic = _topic(node.config, key_type)
-    if topic is not None and topic.name not in node.image.topics_by_name:
-        node.auto_topics.create_internal(topic, now)
 
 
-def _topic(config: NodeConfig, key_type: int) -> NewTopic | None:
-    """The topic that coordinators of this type live on."""
-    if key_type == GROUP:
-        return offsets_topic(config.groups)
-    return transactions_topic(config.transactions) if key_type == TRANSACTION else None
+def _share_partition(key: str) -> str | None:
+    """The name of a share partition as every broker hashes it; a group may have colons."""
+    try:
+        group_id, topic_id, number = key.rsplit(":", 2)
+        partition = SharePartition(group_id, TopicId(uuid_from_text(topic_id)), int(number))
+    except ValueError:
+        return None
+    return partition.key if group_id.strip() else None
 
 
-def _place(node: Node, context: RequestContext, key_type: int, key: str) -> dict[str, object]:
-    if key_type == SHARE:
-        return _nowhere("this broker hosts no such coordinators")
-    name = _TOPICS.get(key_type)
-    if name is None:
-        return _nowhere("unknown key type", ErrorCode.INVALID_REQUEST)
-    topic = node.image.topics_by_name.get(name)
-    if topic is None:
-        return _nowhere(f"`{name}` is being created")
+def _place(node: Node, context: RequestContext, topic: TopicImage, key: str) -> dict[str, object]:
     leader_id = topic.partitions[partition_of(key, len(topic.partitions))].leader
     endpoint = node.image.endpoint(leader_id, context.listener)
     if endpoint is None or not node.image.is_alive(leader_id) or leader_id in node.unreachable:
@@ -117,6 +134,27 @@ def transactions_topic(config: TransactionsConfig) -> NewTopic:
         configs=configs,
     )
 
+
+def shares_topic(config: SharesConfig) -> NewTopic:
+    """`__share_group_state`, as Kafka creates it."""
+    configs = (
+        ("cleanup.policy", "delete"),
+        ("compression.type", "producer"),
+        ("min.insync.replicas", str(config.state_min_isr)),
+        ("retention.ms", "-1"),
+        ("segment.bytes", str(config.state_segment_bytes)),
+    )
+    return NewTopic(
+        SHARES_TOPIC, config.state_num_partitions, config.state_replication_factor, configs=configs
+    )
+
+
+_UNKNOWN: Final = -1
+_TOPICS: Final[Mapping[int, Callable[[NodeConfig], NewTopic]]] = {
+    GROUP: lambda config: offsets_topic(config.groups),
+    TRANSACTION: lambda config: transactions_topic(config.transactions),
+    SHARE: lambda config: shares_topic(config.shares),
+}
 
 API: Final = LocalApi(
     key=ApiKey.FIND_COORDINATOR,

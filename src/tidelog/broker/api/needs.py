@@ -13,6 +13,7 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
+from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.env.disk import Disk
@@ -70,6 +71,12 @@ class HasGroups(Protocol):
     """The group coordinators of this node."""
 
     groups: GroupSeats
+
+
+class HasShares(Protocol):
+    """The share coordinators of this node."""
+
+    shares: ShareSeats
 
 
 class HasTransactions(Protocol):

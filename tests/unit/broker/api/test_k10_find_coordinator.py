@@ -2,11 +2,12 @@
 
 import pytest
 
+from tests.unit.broker.api import share_client as shares
 from tests.unit.broker.api.group_client import SETTINGS, find, one_node
 from tests.unit.broker.api.wire_turns import versions
 from tests.unit.broker.one_node import OneNode
 from tidelog.errors import ErrorCode
-from tidelog.model import OFFSETS_TOPIC
+from tidelog.model import OFFSETS_TOPIC, SHARES_TOPIC
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import has_field
 from tidelog.wire.values import error_of
@@ -62,12 +63,31 @@ def test_many_keys(version):
     assert {(item.node_id, item.port) for item in response.coordinators} == {(1, 9092)}
 
 
-@pytest.mark.parametrize("key_type", [1, 2])
-def test_other_coordinators_do_not_exist(wire, key_type):
-    response = wire.call(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("k",), key_type=key_type)
-    code = error_of(response.coordinators[0].error_code)
-    assert code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+@pytest.mark.parametrize(
+    "key", ["", "k", "g:0", ":AQIDBAUGBwgJCgsMDQ4PEA:0", "g:AQID:0", "g:AQIDBAUGBwgJCgsMDQ4PEA:x"]
+)
+def test_keys_that_do_not_name_a_share_partition(wire, key):
+    found = shares.find(wire, key)
+    assert error_of(found.error_code) is ErrorCode.INVALID_REQUEST
     assert wire.node.broker.auto_topics.creating == set()
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_share_partitions_are_of_version_6(wire, version):
+    found = shares.find(wire, version=version)
+    assert error_of(found.error_code) is ErrorCode.INVALID_REQUEST
+
+
+def test_share_partitions_live_on_a_topic_that_is_not_compacted():
+    node = shares.one_node()
+    assert dict(node.broker.image.topic_configs(SHARES_TOPIC)) == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+        "segment.bytes": "104857600",
+    }
+    assert shares.find(node.client(), "a:b:AQIDBAUGBwgJCgsMDQ4PEA:0").node_id == 1
 
 
 @pytest.mark.parametrize("key_type", [3, -1, 127])

@@ -1,0 +1,67 @@
+"""Requests to share coordinators, on a node that coordinates all share partitions."""
+
+from typing import Any
+
+from tests.unit.broker.one_node import OneNode, Wire
+from tidelog.errors import ErrorCode
+from tidelog.model import SHARES_TOPIC
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import error_of, uuid_of
+
+SETTINGS = {
+    "share_coordinator_state_topic_num_partitions": "3",
+    "share_coordinator_state_topic_replication_factor": "1",
+    "share_coordinator_state_topic_min_isr": "1",
+    "offsets_topic_num_partitions": "3",
+    "offsets_topic_replication_factor": "1",
+}
+
+
+def one_node(**settings: str) -> OneNode:
+    """A node that coordinates, and has topic `t` with two partitions."""
+    node = OneNode(reaches_itself=True, **{**SETTINGS, **settings})
+    wire = node.client()
+    wire.create_topic("t", 2)
+    find(wire)
+    node.run_until(lambda: SHARES_TOPIC in node.broker.image.topics_by_name)
+    node.run_until(lambda: error_of(find(wire).error_code) is ErrorCode.NONE)
+    node.run_until(lambda: node.broker.shares.coordinators() is not None)
+    return node
+
+
+def find(wire: Wire, key: str = "g:AQIDBAUGBwgJCgsMDQ4PEA:0", version: int = 6) -> Any:
+    """Where the coordinator of a share partition is."""
+    response = wire.call(ApiKey.FIND_COORDINATOR, version, coordinator_keys=(key,), key_type=2)
+    return response.coordinators[0]
+
+
+def topic_id_of(wire: Wire, name: str = "t") -> Any:
+    """As entities have it."""
+    topic = wire.node.broker.image.topics_by_name.get(name)
+    return uuid_of(b"u" * 16 if topic is None else topic.topic_id)
+
+
+def call(
+    wire: Wire,
+    key: ApiKey,
+    version: int,
+    *partitions: dict[str, Any],
+    group_id: str = "g",
+    topic: str = "t",
+) -> dict[int, Any]:
+    """Asks about partitions of a topic; the row of each in the answer."""
+    topic_id = topic_id_of(wire, topic)
+    topics = [{"topic_id": topic_id, "partitions": list(partitions)}]
+    response = wire.call(key, version, group_id=group_id, topics=topics)
+    assert all(result.topic_id == topic_id for result in response.results)
+    return {each.partition: each for result in response.results for each in result.partitions}
+
+
+def initialize(wire: Wire, *numbers: int, state_epoch: int = 1, start_offset: int = 0) -> None:
+    """These partitions may be read and written."""
+    rows = [
+        {"partition": number, "state_epoch": state_epoch, "start_offset": start_offset}
+        for number in numbers
+    ]
+    found = call(wire, ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, *rows)
+    assert {error_of(each.error_code) for each in found.values()} == {ErrorCode.NONE}

@@ -165,6 +165,9 @@ MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
 CLEANING_WORK_PER_TURN: Final = 1000
 """What a cleaner does in one turn: a unit is a record or a kilobyte, about two microseconds."""
 
+RECORDS_OF_RUNS_PER_WORK: Final = 4
+"""Records of one layout that cost as much as one that is walked."""
+
 CLEANING_PAUSE_MS: Final = 2
 """Between two of its turns. So a node that has other work has more than half of its time for it."""
 

@@ -25,8 +25,10 @@ Source: Kafka's `Cleaner.cleanInto`, `MemoryRecords.filterTo`; KIP-534.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import compress
+from operator import le
 
-from tidelog.limits import RECORDS_CLEANED_PER_STEP
+from tidelog.limits import RECORDS_CLEANED_PER_STEP, RECORDS_OF_RUNS_PER_WORK
 from tidelog.log.batch_file import ScannedBatch
 from tidelog.log.cleaning.offset_map import OffsetMap
 from tidelog.log.cleaning.transactions import SeenTransactions
@@ -38,7 +40,9 @@ from tidelog.records.batch import (
     BatchHeader,
     rebuild,
 )
-from tidelog.records.compression import Codec, compress, decompress
+from tidelog.records.compression import Codec, decompress
+from tidelog.records.compression import compress as compress_body
+from tidelog.records.record_runs import RecordRun, find_runs, offsets_of, timestamps_of
 from tidelog.records.walking import timestamp_delta_of, walk_records, with_timestamp_delta
 
 
@@ -68,9 +72,9 @@ class Rules:
         return header.is_control and header.producer_epoch == epoch
 
 
-def rewritten(batch: ScannedBatch, rules: Rules, seen: SeenTransactions) -> Iterator[bytes | None]:
-    """Yields `None` after each part of the work, and last what takes the batch's place: empty bytes
-    for nothing. Raises `CorruptBatch` for records that cannot be read."""
+def rewritten(batch: ScannedBatch, rules: Rules, seen: SeenTransactions) -> Iterator[bytes | int]:
+    """Yields the work of each part after it is done, and last what takes the batch's place: empty
+    bytes for nothing. Raises `CorruptBatch` for records that cannot be read."""
     header = batch.header
     if header.is_control:
         yield _control(batch, rules, is_spent=seen.on_control(header, batch.data))
@@ -99,59 +103,122 @@ def _emptied(header: BatchHeader, rules: Rules) -> bytes:
     return rebuild(changed, b"")
 
 
-def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | None]:
+class _Kept:
+    """What stays of the records of a batch: pieces of its body."""
+
+    __slots__ = ("count", "has_tombstones", "pieces")
+
+    def __init__(self) -> None:
+        # (first byte, byte after the last, bytes of each record in between).
+        self.pieces: list[tuple[int, int, int]] = []
+        self.count = 0
+        self.has_tombstones = False
+
+    def add(self, start: int, stop: int) -> None:
+        """One record."""
+        self.pieces.append((start, stop, stop - start))
+        self.count += 1
+
+    def add_some(self, run: RecordRun, flags: list[bool]) -> None:
+        """Those records of a run that have a flag."""
+        size_bytes, count = run.size_bytes, flags.count(True)
+        self.count += count
+        if count == len(flags):
+            self.pieces.append((run.start, run.end, size_bytes))
+            return
+        pieces, end = self.pieces, -1
+        begin = end
+        for start in compress(range(run.start, run.end, size_bytes), flags):
+            if start != end:
+                if end >= 0:
+                    pieces.append((begin, end, size_bytes))
+                begin = start
+            end = start + size_bytes
+        if end >= 0:
+            pieces.append((begin, end, size_bytes))
+
+
+def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | int]:
     header = batch.header
     body = decompress(header.codec, batch.data[HEADER_BYTES:])
-    base_offset, newest, end = header.base_offset, rules.newest.newest, rules.newest.end_offset
     horizon_ms = header.delete_horizon_ms
     tombstones_stay = horizon_ms is None or rules.wall_ms < horizon_ms
-    kept: list[tuple[int, int]] = []
-    has_tombstones = False
+    kept = _Kept()
+    runs = None
+    if header.last_offset < rules.newest.end_offset:
+        runs = find_runs(body, header.record_count, RECORDS_CLEANED_PER_STEP)
+    if runs is None:
+        yield from _keep_walked(header, body, rules, tombstones_stay, kept)
+    else:
+        yield from _keep_runs(header, runs, rules, tombstones_stay, kept)
+    needs_horizon = kept.has_tombstones and horizon_ms is None
+    if kept.count == header.record_count and kept.count and not needs_horizon:
+        yield batch.data
+    elif not kept.count:
+        yield _emptied(header, rules)
+    else:
+        yield from _with_records(header, body, kept, rules if needs_horizon else None)
+
+
+def _keep_walked(
+    header: BatchHeader, body: bytes, rules: Rules, tombstones_stay: bool, kept: _Kept
+) -> Iterator[int]:
+    """Looks at one record after the other."""
+    base_offset, newest, end = header.base_offset, rules.newest.newest, rules.newest.end_offset
+    number = 0
     for number, record in enumerate(walk_records(body, header.record_count), start=1):
         start, stop, delta, key, has_value = record
         offset = base_offset + delta
         if offset >= end or (
             key is not None and offset >= newest(key) and (has_value or tombstones_stay)
         ):
-            kept.append((start, stop))
-            has_tombstones |= not has_value
+            kept.add(start, stop)
+            kept.has_tombstones |= not has_value
         if number % RECORDS_CLEANED_PER_STEP == 0:
-            yield None
-    needs_horizon = has_tombstones and horizon_ms is None
-    if len(kept) == header.record_count and kept and not needs_horizon:
-        yield batch.data
-    elif not kept:
-        yield _emptied(header, rules)
-    else:
-        yield from _with_records(header, body, kept, rules if needs_horizon else None)
+            yield RECORDS_CLEANED_PER_STEP
+    yield number % RECORDS_CLEANED_PER_STEP
+
+
+def _keep_runs(
+    header: BatchHeader, runs: list[RecordRun], rules: Rules, tombstones_stay: bool, kept: _Kept
+) -> Iterator[int]:
+    """The same for records below what the map knows."""
+    for run in runs:
+        if run.keys is not None and (run.has_values or tombstones_stay):
+            offsets = offsets_of(run, header.base_offset)
+            flags = list(map(le, rules.newest.newest_of(run.keys), offsets))
+            kept.has_tombstones |= not run.has_values and True in flags
+            kept.add_some(run, flags)
+        yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
 
 
 def _with_records(
-    header: BatchHeader, body: bytes, kept: list[tuple[int, int]], rules: Rules | None
-) -> Iterator[bytes | None]:
+    header: BatchHeader, body: bytes, kept: _Kept, rules: Rules | None
+) -> Iterator[bytes | int]:
     """The batch with these records; with rules it gets a delete horizon."""
     base = header.base_timestamp
     new_base = base if rules is None else rules.wall_ms + rules.delete_retention_ms
     parts: list[bytes] = []
     largest = -(1 << 63)
-    for number, (start, stop) in enumerate(kept, start=1):
-        delta = timestamp_delta_of(body, start)
-        largest = max(largest, delta)
-        if new_base == base:
-            parts.append(body[start:stop])
+    for first, end, size_bytes in kept.pieces:
+        deltas = timestamps_of(body, first, end, size_bytes)
+        largest = max(largest, *deltas)
+        if rules is None:
+            parts.append(body[first:end])
         else:
-            parts.append(with_timestamp_delta(body, start, stop, base + delta - new_base))
-        if number % RECORDS_CLEANED_PER_STEP == 0:
-            yield None
+            for start, delta in zip(range(first, end, size_bytes), deltas, strict=True):
+                stop = start + size_bytes
+                parts.append(with_timestamp_delta(body, start, stop, base + delta - new_base))
+    yield kept.count // (RECORDS_OF_RUNS_PER_WORK if rules is None else 1)
     attributes = header.attributes | (DELETE_HORIZON_FLAG if rules is not None else 0)
     max_timestamp = header.max_timestamp if header.is_log_append_time else base + largest
     changed = header._replace(
         attributes=attributes,
         base_timestamp=new_base,
         max_timestamp=max_timestamp,
-        record_count=len(kept),
+        record_count=kept.count,
     )
-    yield rebuild(changed, compress(Codec(header.codec), b"".join(parts)))
+    yield rebuild(changed, compress_body(Codec(header.codec), b"".join(parts)))
 
 
 def _with_horizon(header: BatchHeader, body: bytes, rules: Rules) -> bytes:

@@ -21,8 +21,8 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import Final
 
-from tidelog.limits import RECORDS_CLEANED_PER_STEP
-from tidelog.log.batch_file import MAX_RELATIVE_OFFSET
+from tidelog.limits import RECORDS_CLEANED_PER_STEP, RECORDS_OF_RUNS_PER_WORK
+from tidelog.log.batch_file import MAX_RELATIVE_OFFSET, ScannedBatch
 from tidelog.log.cleaning.choosing import Cleanable
 from tidelog.log.cleaning.offset_map import OffsetMap
 from tidelog.log.cleaning.rewriting import Rules, rewritten
@@ -34,6 +34,7 @@ from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import decompress
+from tidelog.records.record_runs import find_runs, offsets_of
 from tidelog.records.walking import walk_records
 
 _BATCH_WORK: Final = 10
@@ -149,18 +150,34 @@ class CleaningRound:
                 if header.is_control:
                     seen.on_control(header, batch.data)
                 elif not seen.on_data(header):
-                    body = decompress(header.codec, batch.data[HEADER_BYTES:])
-                    count, base_offset = header.record_count, header.base_offset
-                    for number, record in enumerate(walk_records(body, count), start=1):
-                        key = record[3]
-                        if key is not None and base_offset + record[2] >= start:
-                            newest.put(key, base_offset + record[2])
-                        if not number % RECORDS_CLEANED_PER_STEP:
-                            yield RECORDS_CLEANED_PER_STEP
+                    yield from self._note_keys_of(batch)
                 newest.end_offset = header.last_offset + 1
                 yield _work_of(header)
         # Offsets that are missing at the end of the last segment count as looked at.
         newest.end_offset = end
+
+    def _note_keys_of(self, batch: ScannedBatch) -> Iterator[int]:
+        """Of one batch; yields the work."""
+        newest, start = self._newest, self._part.dirty_start
+        base_offset, count = batch.header.base_offset, batch.header.record_count
+        body = decompress(batch.header.codec, batch.data[HEADER_BYTES:])
+        runs = None
+        if base_offset >= start:
+            runs = find_runs(body, count, RECORDS_CLEANED_PER_STEP)
+        if runs is not None:
+            for run in runs:
+                if run.keys is not None:
+                    newest.put_all(run.keys, offsets_of(run, base_offset))
+                yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
+            return
+        number = 0
+        for number, record in enumerate(walk_records(body, count), start=1):
+            key = record[3]
+            if key is not None and base_offset + record[2] >= start:
+                newest.put(key, base_offset + record[2])
+            if not number % RECORDS_CLEANED_PER_STEP:
+                yield RECORDS_CLEANED_PER_STEP
+        yield number % RECORDS_CLEANED_PER_STEP
 
     def _segments_from(self, offset: int) -> list[Segment]:
         return self._state.segments.covering(offset)[:-1]
@@ -233,10 +250,11 @@ class CleaningRound:
             seen.expect(self._aborted_in(segment))
             for batch in segment.batches.scan():
                 header = batch.header
-                kept: bytes | None = None
+                kept: bytes | int = b""
                 for kept in rewritten(batch, rules, seen):
-                    if kept is None:
-                        yield RECORDS_CLEANED_PER_STEP
+                    if isinstance(kept, int):
+                        yield kept
+                assert isinstance(kept, bytes), "a batch without an outcome"
                 for transaction in seen.kept:
                     written.txn_index.append(transaction)
                 seen.kept.clear()
@@ -276,9 +294,8 @@ class CleaningRound:
 
 
 def _work_of(header: BatchHeader) -> int:
-    """What is left of the work of one batch at its end."""
-    records = header.record_count % RECORDS_CLEANED_PER_STEP
-    return _BATCH_WORK + header.size_bytes // _WORK_BYTES + records
+    """The work of one batch besides its records."""
+    return _BATCH_WORK + header.size_bytes // _WORK_BYTES
 
 
 def _end_of(group: list[Segment]) -> int:

@@ -92,3 +92,12 @@ def test_a_late_marker_does_not_end_the_next_transaction(node, wire):
 
 def test_no_markers_are_answered_at_once():
     assert mark(OneNode().client(), 2) == []
+
+
+def test_a_marker_without_a_producer_is_not_written(node, wire):
+    log = opened(node)
+    end = log.log_end_offset
+    for topic in ("t", "__consumer_offsets"):
+        (codes,) = mark(wire, 2, (-1, True, 0, 0, {topic: (0,)}))
+        assert codes == {(topic, 0): "INVALID_REQUEST"}
+    assert log.log_end_offset == end

@@ -56,7 +56,7 @@ def start_node(
 class KafkaNode:
     """A running broker. Use it in a `with` block."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, more_properties: str = ALONE) -> None:
         port, controller_port = _free_ports(2)
         # For clients.
         self.bootstrap_servers = f"127.0.0.1:{port}"
@@ -68,7 +68,7 @@ class KafkaNode:
             controller_port=controller_port,
             directory=directory / "data",
         )
-        format_node(file, properties + ALONE)
+        format_node(file, properties + more_properties)
         # The node's output.
         self._log_file = directory / "kafka.log"
         self._process = start_node(file, self._log_file)

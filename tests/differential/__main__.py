@@ -26,6 +26,7 @@ from tidelog.wire.api import ApiKey, VersionRange
 CONFIG: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    "min.insync.replicas": "1",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
@@ -41,8 +42,9 @@ KAFKA_CONFIG: Final = {
 """Apache Kafka assigns a consumer group's partitions in a thread of its own, at most once a
 second; then the heartbeat that has the assignment would depend on time."""
 
-SHRINKING_TRIES: Final = 60
+SHRINKING_TRIES: Final = 30
 READY_S: Final = 30
+SHOWN: Final = 300
 
 
 @contextmanager
@@ -137,6 +139,9 @@ class Search:
         print(f"\nseed {seed}: {' '.join(kind)}")
         for step in fewest:
             print(f"    {shown(step)}")
+        if again.step is not None:
+            for name, side in zip(("Kafka", "Tidelog"), self._pair.sides, strict=True):
+                print(f"  {name} answers {str(side.answers.get(again.step.number))[:SHOWN]}")
         for difference in again.found:
             print(f"  {difference.path}: Kafka {difference.kafka}, Tidelog {difference.tidelog}")
         sys.stdout.flush()

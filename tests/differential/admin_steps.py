@@ -99,7 +99,7 @@ def delete(draft: Draft, usual: str) -> None:
         K.DELETE_TOPICS,
         draft.admin_slot,
         version,
-        topics=draft.good_or([row], [row, row], [{"name": name, "topic_id": bytes(range(16))}]),
+        topics=draft.good_or([row], [{"name": name, "topic_id": bytes(range(16))}]),
         topic_names=[name],
         timeout=30_000,
     )

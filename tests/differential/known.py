@@ -82,9 +82,16 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         None,
         "partitions",
-        "A partition that a request names twice is answered once by Kafka in DeleteRecords, "
+        "What a request names twice is answered once by Kafka in DeleteRecords, DeleteTopics, "
         "AddPartitionsToTxn and ListOffsets, and as often as it is named by Tidelog.",
         _is_never,
+    ),
+    Known(
+        K.PRODUCE,
+        "partition_responses.error_code",
+        "A Produce with wrong acks and without records: Kafka looks at the records first "
+        "(INVALID_RECORD), Tidelog at the acks (INVALID_REQUIRED_ACKS).",
+        lambda step, it: (it.kafka, it.tidelog) == ("87", "21"),
     ),
     Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),
     Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),

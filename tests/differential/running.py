@@ -53,7 +53,7 @@ ANSWER_S: Final = 8.0
 LATER_S: Final = 3.0
 AGAIN_S: Final = 1.5
 PAUSE_S: Final = 0.01
-METADATA_S: Final = 0.05
+METADATA_S: Final = 0.15
 """How long a change of topics may take to reach all parts of a broker that look at them."""
 
 TOPIC_CHANGES: Final = frozenset((K.CREATE_TOPICS, K.DELETE_TOPICS, K.CREATE_PARTITIONS))

@@ -181,7 +181,7 @@ def alter_configs(draft: Draft, usual: str) -> None:
     draft.add(
         K.ALTER_CONFIGS,
         draft.admin_slot,
-        resources=draft.good_or([row], [row, row], []),
+        resources=draft.good_or([row], []),
         validate_only=draft.prng.chance(1, 3),
     )
 

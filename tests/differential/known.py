@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tests.differential.admin_steps import BROKER
+from tests.differential.admin_steps import BROKER, CLIENT_METRICS, GROUP
 from tests.differential.comparison import Difference
 from tests.differential.steps import Step
 from tidelog.wire.api import ApiKey as K
@@ -45,6 +45,14 @@ def _is_broker(step: Step, difference: Difference) -> bool:
     return any(row["resource_type"] == BROKER for row in step.body["resources"])
 
 
+def _is_without_configs(step: Step, difference: Difference) -> bool:
+    kinds = {row["resource_type"] for row in step.body["resources"]}
+    return bool(kinds & {CLIENT_METRICS, GROUP})
+
+
+_NO_CONFIGS: Final = (
+    "Client metrics and groups have no configurations of their own yet: INVALID_REQUEST."
+)
 _GONE_GROUP: Final = (
     "A group whose last offset was deleted, or none of whose offsets could be committed, stays in "
     "Kafka's memory as an empty group until the next expiry or start. In Tidelog a group exists "
@@ -79,6 +87,16 @@ KNOWN: Final[tuple[Known, ...]] = (
         "A Produce whose records are null gets no answer from Kafka. Tidelog refuses it.",
         _is_never,
     ),
+    Known(
+        K.ALTER_CONFIGS,
+        "responses",
+        "A request that names a resource twice gets no answer from Kafka. Tidelog refuses it.",
+        _is_never,
+    ),
+    Known(K.ALTER_CONFIGS, "error_code", _NO_CONFIGS, _is_without_configs),
+    Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _NO_CONFIGS, _is_without_configs),
+    Known(K.DESCRIBE_CONFIGS, "error_code", _NO_CONFIGS, _is_without_configs),
+    Known(K.DESCRIBE_CONFIGS, "configs", _NO_CONFIGS, _is_without_configs),
     Known(
         None,
         "partitions",

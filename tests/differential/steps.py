@@ -8,7 +8,7 @@ can be run again on the same two brokers.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from tidelog.errors import ProtocolError
 from tidelog.records.batch import build_batch
@@ -18,6 +18,9 @@ from tidelog.wire.codec import request_class
 
 NOTHING = ("", -1, None)
 """What an answer has in a field that it does not give."""
+
+RECORDS_AT: Final = 1_700_000_000_000
+"""The time of the first record of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ def _found(ref: Ref, answers: Answers) -> Any:
 def _batch(batch: Batch, put_in: Callable[[Any], Any]) -> bytes:
     producer_id = put_in(batch.producer_id)
     built = build_batch(
-        [Record(1_700_000_000_000 + i, None, b"value") for i in range(batch.count)],
+        [Record(RECORDS_AT + i, None, b"value") for i in range(batch.count)],
         producer_id=producer_id,
         producer_epoch=put_in(batch.producer_epoch),
         base_sequence=batch.base_sequence,

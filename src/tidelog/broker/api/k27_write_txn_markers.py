@@ -19,13 +19,13 @@ from typing import Final, NamedTuple, Protocol
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
-from tidelog.broker.api.needs import HasConfig, HasGroups, HasReplicas
+from tidelog.broker.api.needs import HasConfig, HasGroups, HasImage, HasReplicas
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import EndTransaction, EndTransactionResult, Response
-from tidelog.model import OFFSETS_TOPIC
+from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.records.control import EndTxnMarker
 from tidelog.replication.messages import MarkerToWrite
 from tidelog.rsm.coordinator import Refused
@@ -46,7 +46,7 @@ _NO_COORDINATOR: Final = frozenset(
 )
 
 
-class Node(HasConfig, HasGroups, HasReplicas, Protocol):
+class Node(HasConfig, HasGroups, HasImage, HasReplicas, Protocol):
     """What WriteTxnMarkers needs."""
 
 
@@ -81,7 +81,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     of_groups = [row for row in valid if row.marker.topic == OFFSETS_TOPIC]
 
     def finish(parts: list[list[ErrorCode]]) -> None:
-        codes = dict.fromkeys(rows, ErrorCode.INVALID_REQUEST)
+        codes = {row: _code_without_producer(node, row.marker) for row in rows}
         codes |= zip(plain, parts[0], strict=True)
         codes |= {row: part[0] for row, part in zip(of_groups, parts[1:], strict=True)}
         context.answer(_response(context, request, rows, codes))
@@ -95,6 +95,11 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         now,
         timeout_ms=node.config.broker.request_timeout_ms,
     )
+
+
+def _code_without_producer(node: Node, marker: MarkerToWrite) -> ErrorCode:
+    exists = node.image.exists(TopicPartition(marker.topic, marker.partition))
+    return ErrorCode.INVALID_REQUEST if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _marker_of(marker: Entity, topic: str, number: int) -> MarkerToWrite:

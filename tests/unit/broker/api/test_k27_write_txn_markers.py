@@ -97,7 +97,6 @@ def test_no_markers_are_answered_at_once():
 def test_a_marker_without_a_producer_is_not_written(node, wire):
     log = opened(node)
     end = log.log_end_offset
-    for topic in ("t", "__consumer_offsets"):
-        (codes,) = mark(wire, 2, (-1, True, 0, 0, {topic: (0,)}))
-        assert codes == {(topic, 0): "INVALID_REQUEST"}
+    (codes,) = mark(wire, 2, (-1, True, 0, 0, {"t": (0, 7)}))
+    assert codes == {("t", 0): "INVALID_REQUEST", ("t", 7): "UNKNOWN_TOPIC_OR_PARTITION"}
     assert log.log_end_offset == end

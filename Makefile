@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -15,6 +15,7 @@ help:
 	@echo "make package      build wheel and sdist, and try the wheel in a bare environment"
 	@echo "make coverage     lines of the core that its unit tests reach"
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
+	@echo "make differential the same requests to Apache Kafka 4.3.1 and to Tidelog; needs Maven (DIFFERENTIAL_ARGS)"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make sim          150 simulated clusters and 1000 quorums, seeds of this commit (SIM_FIRST, SIM_JOBS)"
@@ -47,7 +48,7 @@ demo: $(VENV)/.demo
 	$(BIN)/tidelog demo $(DEMO_ARGS)
 
 # What starts no nodes and no Spark runs in several processes.
-PURE := tests/unit tests/scripts tests/history tests/tidy tests/sim tests/fuzz
+PURE := tests/unit tests/scripts tests/history tests/differential tests/tidy tests/sim tests/fuzz
 # What starts nodes mostly waits for them, so it runs beside Spark, which computes.
 NODES := tests/process tests/chaos
 TEST_JOBS ?= 2
@@ -91,6 +92,11 @@ INTEROP_ARGS ?=
 interop: $(VENV)/.test
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m pytest tests/interop $(INTEROP_ARGS)
+
+DIFFERENTIAL_ARGS ?=
+differential: $(VENV)/.test
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m tests.differential --json build/differential.json $(DIFFERENTIAL_ARGS)
 
 CHAOS_MINUTES ?= 15
 chaos: $(VENV)/.test

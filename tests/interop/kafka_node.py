@@ -57,7 +57,7 @@ def start_node(
 class KafkaNode:
     """A running broker. Use it in a `with` block."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, more_properties: str = ALONE) -> None:
         port, controller_port = free_ports(2)
         # For clients.
         self.bootstrap_servers = f"127.0.0.1:{port}"
@@ -69,7 +69,7 @@ class KafkaNode:
             controller_port=controller_port,
             directory=directory / "data",
         )
-        format_node(file, properties + ALONE)
+        format_node(file, properties + more_properties)
         # The node's output.
         self._log_file = directory / "kafka.log"
         self._process = start_node(file, self._log_file)

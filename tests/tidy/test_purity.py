@@ -5,7 +5,7 @@ import configparser
 from tests.tidy.ratchet import SLEEPS_IN_TESTS, hold
 from tests.tidy.source import BELOW_RUNTIME, ROOT, below_runtime, suite
 
-PROCESS_TESTS = ("tests/process/", "tests/pipeline/", "tests/chaos/")
+PROCESS_TESTS = ("tests/process/", "tests/pipeline/", "tests/chaos/", "tests/differential/")
 """Tests of real processes, which have to poll."""
 
 

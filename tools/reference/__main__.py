@@ -7,6 +7,7 @@ from typing import Final
 
 from tools.reference.apis import apis_page
 from tools.reference.commands import commands_page
+from tools.reference.compatibility import compatibility_page
 from tools.reference.configuration import configuration_page
 from tools.reference.decisions import decisions_page
 from tools.reference.errors import errors_page
@@ -15,6 +16,7 @@ from tools.reference.metrics import metrics_page
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "compat.md": compatibility_page,
     "reference/apis.md": apis_page,
     "reference/command-line.md": commands_page,
     "reference/configuration.md": configuration_page,

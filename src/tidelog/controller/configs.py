@@ -41,6 +41,7 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, MetadataRecord
+from tidelog.metadata.topic_names import code_of_unknown
 from tidelog.model import NO_LEADER
 
 ConfigValues = Mapping[str, str | None]
@@ -141,7 +142,7 @@ def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
     if item.resource_type == TOPIC_RESOURCE:
         if view.image.topic(name) is None:
             text = f"The topic '{name}' does not exist."
-            raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+            raise ProtocolError(code_of_unknown(name), text)
     elif item.resource_type == BROKER_RESOURCE:
         known = {str(broker_id) for broker_id in view.image.brokers}
         if name and not (name.isascii() and name.isdigit()):

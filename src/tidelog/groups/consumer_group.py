@@ -55,8 +55,8 @@ class ConsumerGroup:
 
     @property
     def group_epoch(self) -> int:
-        """0 before the first one."""
-        return 0 if self.epoch is None else self.epoch.epoch
+        """1 before the first one, so that the first is 2, as in Kafka since 4.1."""
+        return 1 if self.epoch is None else self.epoch.epoch
 
     @property
     def assignment_epoch(self) -> int:

@@ -144,7 +144,7 @@ class ConsumerSteps:
         group = draft.group
         metadata_hash = topics.hash_of(group.topics())
         is_other = group.epoch is None or group.epoch.metadata_hash != metadata_hash
-        if changed or is_other or group.group_epoch == 0:
+        if changed or is_other:
             draft.write((Kind.EPOCH, "", GroupEpoch(group.group_epoch + 1, metadata_hash)))
         return Look(version, regexes_at)
 

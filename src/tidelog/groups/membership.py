@@ -94,16 +94,19 @@ class Membership:
 
     def leave(self, request: LeaveGroup, reply_to: ReplyTo, now: Instant) -> None:
         """Members leave at once; the answer waits for the record of what is left, if any."""
+        results: list[tuple[Leaver, ErrorCode]] = []
         group = self._env.find(request.group_id)
         if group is None:
-            code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-            self._env.answer(reply_to, LeaveGroupResult(code))
+            code = ErrorCode.INVALID_GROUP_ID
+            if request.group_id:
+                code = ErrorCode.NONE
+                results = [(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.leavers]
+            self._env.answer(reply_to, LeaveGroupResult(code, tuple(results)))
             return
-        results: list[tuple[Leaver, ErrorCode]] = []
-        members = len(group.members)
         for leaver in request.leavers:
             results.append((leaver, self._leave(group, leaver, now)))
-        if len(group.members) < members:
+        has_left = any(code is ErrorCode.NONE for _, code in results)
+        if has_left and group.state is not GroupState.EMPTY:
             self._rebalances.ask_again(group, RebalanceReason.MEMBER_LEFT, now)
         else:
             self._rebalances.go_on(group, now)

@@ -288,7 +288,7 @@ class DescribeGroup(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member; the last two are empty unless the group is stable."""
+    """A member; what it says of itself is empty unless the group is stable."""
 
     member_id: str
     group_instance_id: str | None

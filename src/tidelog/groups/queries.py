@@ -1,7 +1,7 @@
 """What administrators ask about groups, and how they delete them.
 
 Descriptions are of the moment, members included. A group is deleted when it has no members: its
-offsets and its record get tombstones in one batch.
+offsets and its record get tombstones in one batch. Member ids that were given out are withdrawn.
 
 Source: KIP-222, KIP-229, KIP-518, KIP-1043.
 """
@@ -75,19 +75,18 @@ class Queries:
         group, image = self._env.find(group_id), self._env.kernel.latest.get(group_id)
         if image is not None and image.consumer is not None:
             self._delete_consumers(group_id, image, image.consumer, reply_to)
-        elif group is None or image is None:
+        elif group is None:
             code = ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
-            if group is not None:
-                code = ErrorCode.NON_EMPTY_GROUP
             self._env.answer(reply_to, DeleteGroupResult(code))
-        elif group.state is not GroupState.EMPTY:
+        elif group.members or group.state is not GroupState.EMPTY:
             self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
         else:
-            records: list[GroupsRecord] = [
-                OffsetRecord(group_id, each, None) for each in image.all_offsets
-            ]
-            if image.value is not None:
+            records: list[GroupsRecord] = []
+            if image is not None:
+                records += [OffsetRecord(group_id, each, None) for each in image.all_offsets]
+            if image is not None and image.value is not None:
                 records.append(GroupRecord(group_id, None))
+            self._env.forget(group)
             self._env.write(records, DeleteGroupResult(ErrorCode.NONE), reply_to)
 
     def _delete_consumers(
@@ -110,7 +109,7 @@ def _listed(group_id: str, image: GroupImage) -> ListedGroup:
 
 
 def _description(group: ClassicGroup) -> DescribeGroupResult:
-    """A group; what its members say and were assigned counts only while it is stable."""
+    """A group; its protocol and what its members say of it count only while it is stable."""
     is_stable = group.state is GroupState.STABLE
     members = tuple(
         DescribedMember(
@@ -119,7 +118,7 @@ def _description(group: ClassicGroup) -> DescribeGroupResult:
             each.client_id,
             each.client_host,
             each.metadata(group.protocol_name) if is_stable else b"",
-            each.assignment if is_stable else b"",
+            each.assignment,
         )
         for each in group.members.values()
     )

@@ -23,7 +23,15 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tidelog.metadata.records import MetadataRecord
-from tidelog.model import LOST_DIRECTORY, NO_LEADER, ZERO_UUID, Endpoint, TopicId, Uuid
+from tidelog.model import (
+    LOST_DIRECTORY,
+    NO_LEADER,
+    ZERO_UUID,
+    Endpoint,
+    TopicId,
+    TopicPartition,
+    Uuid,
+)
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -163,6 +171,11 @@ class MetadataImage:
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name."""
         return self.topics_by_name.get(name)
+
+    def exists(self, topic_partition: TopicPartition) -> bool:
+        """Whether there is a partition of this name and number."""
+        topic = self.topics_by_name.get(topic_partition.topic)
+        return topic is not None and topic_partition.partition in topic.partitions
 
     def partition(self, topic_id: TopicId, partition: int) -> PartitionImage | None:
         """One partition by topic id."""

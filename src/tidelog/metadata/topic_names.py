@@ -10,6 +10,7 @@ Source: Kafka's `Topic.validate`.
 import re
 from typing import Final
 
+from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_TOPIC_NAME_LENGTH
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+\Z")
@@ -26,3 +27,10 @@ def name_fault(name: str) -> str | None:
     if not _LEGAL.match(name):
         return f"'{name}' contains other characters than ASCII alphanumerics, '.', '_', '-'"
     return None
+
+
+def code_of_unknown(name: str) -> ErrorCode:
+    """Why there is no topic of this name: clients stop to ask for one that no topic can have."""
+    if name_fault(name) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -166,7 +166,7 @@ class Reading:
     def _read_wanted(self, wanted: Wanted) -> FetchedPartition:
         hosted = self._env.hosted
         want = wanted.want
-        if not want.topic:
+        if not want.topic and self._interest.by_id:
             topic = hosted.image.topics_by_id.get(want.topic_id)
             if topic is None:
                 return self._refuse(want, ErrorCode.UNKNOWN_TOPIC_ID)

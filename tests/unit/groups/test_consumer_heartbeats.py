@@ -36,7 +36,7 @@ def test_the_first_member_has_everything():
     rig = Consumers()
     answer = rig.join("a")
     assert answer.error_code is ErrorCode.NONE and answer.member_id == "a"
-    assert answer.member_epoch == 1 and set(answer.assigned) == ALL
+    assert answer.member_epoch == 2 and set(answer.assigned) == ALL
     assert answer.heartbeat_interval_ms == GroupsConfig().consumer_heartbeat_interval_ms
     assert rig.group().state is GroupState.STABLE
 
@@ -46,15 +46,15 @@ def test_another_one_gets_its_part_when_the_first_has_given_it_back():
     a, b = Client(rig, "a"), Client(rig, "b")
     a.beat()
     b.beat()
-    assert b.epoch == 2 and not b.held
+    assert b.epoch == 3 and not b.held
     assert rig.group().state is GroupState.RECONCILING
     a.beat()
-    assert a.epoch == 1 and len(a.held) == 3
+    assert a.epoch == 2 and len(a.held) == 3
     b.beat()
     assert not b.held, "the first has not said yet that it has given them back"
     a.beat()
     b.beat()
-    assert a.epoch == b.epoch == 2 and a.held | b.held == ALL and not a.held & b.held
+    assert a.epoch == b.epoch == 3 and a.held | b.held == ALL and not a.held & b.held
     assert rig.group().state is GroupState.STABLE
 
 
@@ -69,9 +69,9 @@ def test_heartbeats_that_change_nothing_write_nothing():
 def test_an_assignment_is_sent_when_it_changes_or_when_it_is_asked_for():
     rig = Consumers()
     rig.join("a")
-    assert rig.beat(member_id="a", member_epoch=1).assigned is None
+    assert rig.beat(member_id="a", member_epoch=2).assigned is None
     full = {"rebalance_timeout_ms": REVOKE_MS, "topic_names": ("t",), "held": tuple(sorted(ALL))}
-    assert set(rig.beat(member_id="a", member_epoch=1, **full).assigned) == ALL
+    assert set(rig.beat(member_id="a", member_epoch=2, **full).assigned) == ALL
 
 
 def test_one_that_leaves_frees_what_it_has():
@@ -82,7 +82,7 @@ def test_one_that_leaves_frees_what_it_has():
     assert a.held | c.held == ALL and len(a.held) == len(c.held) == 3
     a.leave()
     c.leave()
-    assert rig.group().state is GroupState.EMPTY and rig.group().group_epoch == 6
+    assert rig.group().state is GroupState.EMPTY and rig.group().group_epoch == 7
 
 
 def test_a_silent_member_is_removed():
@@ -104,10 +104,10 @@ def test_one_that_does_not_give_back_in_time_is_removed():
     b.beat()
     for _ in range(4):
         # It says that it still uses all of them.
-        answer = rig.beat(member_id="a", member_epoch=1, held=tuple(sorted(ALL)))
+        answer = rig.beat(member_id="a", member_epoch=2, held=tuple(sorted(ALL)))
         rig.advance(REVOKE_MS // 4)
         b.beat()
-    assert answer.member_epoch == 1
+    assert answer.member_epoch == 2
     settle(b)
     assert list(rig.group().subscriptions) == ["b"] and b.held == ALL
 
@@ -119,7 +119,7 @@ def test_nothing_is_answered_before_it_is_committed():
     joins = ConsumerGroupHeartbeat("g", "b", 0, "c", "/h", None, None, REVOKE_MS, ("t",), held=())
     waits = rig.send(joins)
     # The first receives nothing of it before the log has it.
-    also = rig.send(ConsumerGroupHeartbeat("g", "a", 1, "c", "/h"))
+    also = rig.send(ConsumerGroupHeartbeat("g", "a", 2, "c", "/h"))
     assert not {waits, also} & rig.answers.keys()
     rig.commit()
     assert {waits, also} <= rig.answers.keys()
@@ -131,11 +131,11 @@ def test_nothing_is_answered_before_it_is_committed():
 @pytest.mark.parametrize(
     ("epoch", "held", "code"),
     [
-        (3, None, ErrorCode.FENCED_MEMBER_EPOCH),
-        (2, None, ErrorCode.NONE),
-        (1, None, ErrorCode.FENCED_MEMBER_EPOCH),
-        (1, partitions("t", 5), ErrorCode.FENCED_MEMBER_EPOCH),
-        (1, (), ErrorCode.NONE),
+        (4, None, ErrorCode.FENCED_MEMBER_EPOCH),
+        (3, None, ErrorCode.NONE),
+        (2, None, ErrorCode.FENCED_MEMBER_EPOCH),
+        (2, partitions("t", 5), ErrorCode.FENCED_MEMBER_EPOCH),
+        (2, (), ErrorCode.NONE),
     ],
 )
 def test_epochs(epoch, held, code):
@@ -143,7 +143,7 @@ def test_epochs(epoch, held, code):
     rig = Consumers()
     a, b = Client(rig, "a"), Client(rig, "b")
     settle(a, b)
-    assert a.epoch == 2 and not a.held & partitions("t", 5)
+    assert a.epoch == 3 and not a.held & partitions("t", 5)
     held = None if held is None else tuple(held)
     assert rig.beat(member_id="a", member_epoch=epoch, held=held).error_code is code
 
@@ -202,16 +202,16 @@ def test_a_topic_that_comes_or_grows_is_dealt_out():
     rig = Consumers(topics={})
     a = Client(rig, "a", "t", "u")
     settle(a)
-    assert not a.held and a.epoch == 1
+    assert not a.held and a.epoch == 2
     rig.coordinator.topics.update(image(2, t=2, other=1))
     settle(a)
-    assert a.held == partitions("t", 0, 1) and a.epoch == 2
+    assert a.held == partitions("t", 0, 1) and a.epoch == 3
     rig.coordinator.topics.update(image(3, t=3, u=1, other=2))
     settle(a)
-    assert a.held == partitions("t", 0, 1, 2) | partitions("u", 0) and a.epoch == 3
+    assert a.held == partitions("t", 0, 1, 2) | partitions("u", 0) and a.epoch == 4
     rig.coordinator.topics.update(image(4, t=3, u=1, other=3))
     settle(a)
-    assert a.epoch == 3, "nothing has changed for this group"
+    assert a.epoch == 4, "nothing has changed for this group"
     rig.coordinator.topics.update(image(5, u=1))
     settle(a)
     assert a.held == partitions("u", 0)
@@ -223,12 +223,12 @@ def test_a_regular_expression_finds_topics_that_come():
     assert rig.group().regexes["orders.*"].topics == ("orders.eu",)
     rig.coordinator.topics.update(image(2, **{"orders.eu": 1, "orders.us": 1}))
     rig.advance(SESSION_MS // 2)
-    assert rig.beat(member_id="a", member_epoch=1).member_epoch == 1, "it was just looked at"
+    assert rig.beat(member_id="a", member_epoch=2).member_epoch == 2, "it was just looked at"
     for _ in range(3):
         rig.advance(SESSION_MS - 1)
-        answer = rig.beat(member_id="a", member_epoch=1, held=())
+        answer = rig.beat(member_id="a", member_epoch=2, held=())
     assert set(answer.assigned) == partitions("orders.eu", 0) | partitions("orders.us", 0)
-    rig.beat(member_id="a", member_epoch=2, regex="", topic_names=("people",))
+    rig.beat(member_id="a", member_epoch=3, regex="", topic_names=("people",))
     assert not rig.group().regexes
 
 
@@ -236,7 +236,7 @@ def test_what_a_member_does_not_want_any_more_goes_at_once():
     rig = Consumers(topics={"t": 2, "u": 2})
     a = Client(rig, "a", "t", "u")
     settle(a)
-    answer = rig.beat(member_id="a", member_epoch=1, topic_names=("u",))
+    answer = rig.beat(member_id="a", member_epoch=2, topic_names=("u",))
     assert set(answer.assigned) == partitions("u", 0, 1)
     assert rig.group().current("a").state is MemberState.UNREVOKED
 

@@ -108,7 +108,7 @@ def test_offsets_of_a_consumer_group_expire_where_no_member_is_subscribed():
     member = Client(rig, "a", "t")
     member.beat()
     for partition in (T0, OTHER):
-        rig.ask(commit(3, "a", 1, partition=partition))
+        rig.ask(commit(3, "a", member.epoch, partition=partition))
     rig.advance(12 * MINUTE_MS)
     assert rig.committed() == {T0: 3}
     member.leave()

@@ -41,7 +41,8 @@ def test_a_stable_group_is_described_with_its_assignment(rig):
     rig.send(join(first))
     found = rig.ask(DescribeGroup("g"))
     assert found.state is GroupState.PREPARING
-    assert (found.protocol_name, found.members[0].member_assignment) == ("", b"")
+    assert (found.protocol_name, found.members[0].member_metadata) == ("", b"")
+    assert found.members[0].member_assignment == f"for {first}".encode()
 
 
 def test_what_does_not_exist_is_dead(rig):
@@ -68,5 +69,12 @@ def test_a_group_without_members_is_deleted_as_a_whole(rig):
 
 
 def test_a_group_that_was_never_written_is_in_use(rig):
-    rig.join_new()
+    rig.send(join(rig.join_new()))
     assert rig.ask(DeleteGroup("g")).error_code is ErrorCode.NON_EMPTY_GROUP
+
+
+def test_deleting_a_group_withdraws_member_ids_that_were_given_out(rig):
+    given = rig.join_new()
+    assert rig.ask(DeleteGroup("g")).error_code is ErrorCode.NONE
+    assert rig.ask(join(given)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert rig.ask(DescribeGroup("g")).state is GroupState.DEAD

@@ -43,7 +43,7 @@ from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import TopicImage
-from tidelog.metadata.topic_names import name_fault
+from tidelog.metadata.topic_names import code_of_unknown, name_fault
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
 from tidelog.wire import codec
@@ -146,10 +146,8 @@ def _unknown(
     """A topic that is not there; of one that is asked for by id nothing is known to be allowed."""
     if topic_id != ZERO_TOPIC_ID:
         code, operations = ErrorCode.UNKNOWN_TOPIC_ID, NOT_ASKED
-    elif name_fault(name or "") is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     else:
-        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        code = code_of_unknown(name or "")
     out = bytearray()
     row = topic_row(code, name, topic_id, operations=operations)
     write_entity(out, make(nested(context.response_type, "topics"), **row))

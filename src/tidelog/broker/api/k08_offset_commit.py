@@ -1,11 +1,11 @@
 """OffsetCommit (8), versions 2-10: up to where a group has read.
 
 The coordinator of the group decides (`groups/offsets.py`) and answers when the offsets are
-committed to `__consumer_offsets`. Refused here: topics that the metadata does not have, with
-UNKNOWN_TOPIC_OR_PARTITION, by id (version 10) with UNKNOWN_TOPIC_ID. A generation of a group that
-does not exist is GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERATION. Versions 2 to 4 may give
-an expiry of their own, which is kept with the offset. Members of consumer groups (KIP-848) need
-version 9, in which they name their epoch.
+committed to `__consumer_offsets`. Refused here: partitions that the metadata does not have, with
+UNKNOWN_TOPIC_OR_PARTITION, and topic ids (version 10) with UNKNOWN_TOPIC_ID. A generation of a
+group that does not exist is GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERATION. Versions 2 to
+4 may give an expiry of their own, which is kept with the offset. Members of consumer groups
+(KIP-848) need version 9, in which they name their epoch.
 """
 
 from typing import Final, NamedTuple, Protocol
@@ -65,6 +65,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         for topic in topics
         if topic.image is not None
         for row in topic.entity.partitions
+        if row.partition_index in topic.image.partitions
     )
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -112,7 +113,9 @@ def _response(
         found = []
         for row in topic.partitions:
             code = unknown
-            if image is not None:
+            if image is not None and row.partition_index not in image.partitions:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif image is not None:
                 code = codes.get(TopicPartition(image.name, row.partition_index), every)
             found.append({"partition_index": row.partition_index, "error_code": code})
         identity = {

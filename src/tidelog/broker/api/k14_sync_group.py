@@ -2,7 +2,7 @@
 
 The coordinator of the group decides (`groups/membership.py`); the answer comes when the leader's
 assignment is committed to `__consumer_offsets`. From version 5 on the client names the protocol
-that it takes the group for (KIP-559), which is checked.
+that it takes the group for (KIP-559), which is checked; one that does not is refused here.
 """
 
 from typing import Final
@@ -13,11 +13,14 @@ from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
 from tidelog.groups.messages import Response, SyncGroup, SyncGroupResult
 from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
+
+FIRST_VERSION_WITH_PROTOCOL: Final = 5
 
 
 def handle(node: HasGroups, context: RequestContext, request: Entity, now: Instant) -> None:
@@ -38,7 +41,11 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
         assert isinstance(response, SyncGroupResult), f"{response}"
         context.answer(reply(context.response_type, **response._asdict()))
 
-    node.groups.ask(asked, GroupCall(answer), now)
+    names_protocol = asked.protocol_type is not None and asked.protocol_name is not None
+    if context.header.api_version >= FIRST_VERSION_WITH_PROTOCOL and not names_protocol:
+        answer(Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    else:
+        node.groups.ask(asked, GroupCall(answer), now)
 
 
 API: Final = LocalApi(

@@ -98,7 +98,7 @@ def _ask(
     partitions = frozenset(
         TopicPartition(topic.name, number) for topic in asked.topics for number in topic.partitions
     )
-    unknown = frozenset(each for each in partitions if not _exists(node, each))
+    unknown = frozenset(each for each in partitions if not node.image.exists(each))
 
     def on_response(response: Response) -> None:
         missing: frozenset[TopicPartition] = frozenset()
@@ -109,11 +109,11 @@ def _ask(
         code = fenced_code(response.error_code, version, FIRST_VERSION_WITH_FENCED)
         answer(_rows(asked, code, missing, ErrorCode.TRANSACTION_ABORTABLE))
 
-    if not asked.transactional_id:
-        answer(_rows(asked, ErrorCode.INVALID_REQUEST))
-    elif unknown:
+    if unknown:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         answer(_rows(asked, ErrorCode.OPERATION_NOT_ATTEMPTED, unknown, code))
+    elif not asked.transactional_id:
+        answer(_rows(asked, ErrorCode.INVALID_REQUEST))
     else:
         call = TransactionCall(on_response)
         producer = asked[:3]
@@ -123,11 +123,6 @@ def _ask(
             of_broker = version >= FIRST_VERSION_WITH_BATCHES
             client_version = _CLIENT_VERSION_OF_BROKERS if of_broker else 0
             node.transactions.ask(AddPartitions(*producer, partitions, client_version), call, now)
-
-
-def _exists(node: Node, partition: TopicPartition) -> bool:
-    topic = node.image.topics_by_name.get(partition.topic)
-    return topic is not None and partition.partition in topic.partitions
 
 
 def _rows(

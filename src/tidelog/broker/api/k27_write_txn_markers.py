@@ -4,7 +4,8 @@ Each marker goes into all its partitions, and the answer comes when they are rep
 Produce with acks=all. A marker of an older coordinator is TRANSACTION_COORDINATOR_FENCED, one of an
 older producer INVALID_PRODUCER_EPOCH; a repetition is written again and changes nothing. Version 2
 says whether the epoch is that of the next transaction (transaction version 2, KIP-890); then the
-transaction that it ends must have a lower one.
+transaction that it ends must have a lower one. A marker without a producer would be a batch that no
+reader takes: INVALID_REQUEST.
 
 A partition of `__consumer_offsets` has its group coordinator write the marker, which then counts
 the offsets of the transaction, or drops them. While it is not there, the answer is
@@ -18,13 +19,13 @@ from typing import Final, NamedTuple, Protocol
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
-from tidelog.broker.api.needs import HasConfig, HasGroups, HasReplicas
+from tidelog.broker.api.needs import HasConfig, HasGroups, HasImage, HasReplicas
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import EndTransaction, EndTransactionResult, Response
-from tidelog.model import OFFSETS_TOPIC
+from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.records.control import EndTxnMarker
 from tidelog.replication.messages import MarkerToWrite
 from tidelog.rsm.coordinator import Refused
@@ -45,7 +46,7 @@ _NO_COORDINATOR: Final = frozenset(
 )
 
 
-class Node(HasConfig, HasGroups, HasReplicas, Protocol):
+class Node(HasConfig, HasGroups, HasImage, HasReplicas, Protocol):
     """What WriteTxnMarkers needs."""
 
 
@@ -75,11 +76,13 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         for topic in marker.topics
         for number in topic.partition_indexes
     ]
-    plain = [row for row in rows if row.marker.topic != OFFSETS_TOPIC]
-    of_groups = [row for row in rows if row.marker.topic == OFFSETS_TOPIC]
+    valid = [row for row in rows if min(row.marker.producer_id, row.marker.producer_epoch) >= 0]
+    plain = [row for row in valid if row.marker.topic != OFFSETS_TOPIC]
+    of_groups = [row for row in valid if row.marker.topic == OFFSETS_TOPIC]
 
     def finish(parts: list[list[ErrorCode]]) -> None:
-        codes = dict(zip(plain, parts[0], strict=True))
+        codes = {row: _code_without_producer(node, row.marker) for row in rows}
+        codes |= zip(plain, parts[0], strict=True)
         codes |= {row: part[0] for row, part in zip(of_groups, parts[1:], strict=True)}
         context.answer(_response(context, request, rows, codes))
 
@@ -92,6 +95,11 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         now,
         timeout_ms=node.config.broker.request_timeout_ms,
     )
+
+
+def _code_without_producer(node: Node, marker: MarkerToWrite) -> ErrorCode:
+    exists = node.image.exists(TopicPartition(marker.topic, marker.partition))
+    return ErrorCode.INVALID_REQUEST if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _marker_of(marker: Entity, topic: str, number: int) -> MarkerToWrite:

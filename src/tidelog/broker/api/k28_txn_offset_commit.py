@@ -3,9 +3,11 @@
 The offsets wait in the group until the transaction ends (`groups/transactions.py`). Before the
 first of a transaction, its coordinator is asked whether the group's partition of
 `__consumer_offsets` belongs to it; version 5 is of clients that leave it to the broker to add it
-(KIP-890). Refused here: topics that the metadata does not have, with UNKNOWN_TOPIC_OR_PARTITION.
+(KIP-890). Refused here: partitions that the metadata does not have, with
+UNKNOWN_TOPIC_OR_PARTITION, and a group without a name.
 """
 
+from collections.abc import Container, Mapping
 from typing import Final, Protocol
 
 from tidelog.broker.api import transaction_errors
@@ -39,7 +41,7 @@ class Node(HasGroups, HasImage, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Hands the offsets of known topics to the coordinator of the group."""
-    version, known = context.header.api_version, node.image.topics_by_name
+    version, image = context.header.api_version, node.image
     offsets = tuple(
         (
             TopicPartition(topic.name, row.partition_index),
@@ -47,19 +49,19 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
                 row.committed_offset,
                 field(row, "committed_leader_epoch", NO_EPOCH),
                 row.committed_metadata or "",
-                topic_id=known[topic.name].topic_id,
+                topic_id=image.topics_by_name[topic.name].topic_id,
             ),
         )
         for topic in request.topics
-        if topic.name in known
         for row in topic.partitions
+        if image.exists(TopicPartition(topic.name, row.partition_index))
     )
 
     def answer(response: Response) -> None:
-        context.answer(_response(context, request, response))
+        context.answer(_response(context, request, dict(offsets), response))
 
-    if not offsets:
-        answer(CommitOffsetsResult(()))
+    if not offsets or not request.group_id:
+        answer(Refused(ErrorCode.INVALID_GROUP_ID))
         return
     commit = CommitOffsets(
         request.group_id,
@@ -80,8 +82,11 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     node.groups.ask_in_transaction(asked, producer, GroupCall(answer), now)
 
 
-def _response(context: RequestContext, request: Entity, response: Response) -> Entity:
-    codes, other = {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _response(
+    context: RequestContext, request: Entity, known: Container[TopicPartition], response: Response
+) -> Entity:
+    codes: Mapping[TopicPartition, ErrorCode] = {}
+    other = ErrorCode.NONE
     if isinstance(response, Refused):
         other = transaction_errors.of_commit(response.error_code, context.header.api_version)
         if other is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -89,13 +94,19 @@ def _response(context: RequestContext, request: Entity, response: Response) -> E
     else:
         assert isinstance(response, CommitOffsetsResult), f"{response}"
         codes = dict(response.partitions)
+
+    def code_of(partition: TopicPartition) -> ErrorCode:
+        if partition not in known:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return codes.get(partition, other)
+
     topics = [
         {
             "name": topic.name,
             "partitions": [
                 {
                     "partition_index": row.partition_index,
-                    "error_code": codes.get(TopicPartition(topic.name, row.partition_index), other),
+                    "error_code": code_of(TopicPartition(topic.name, row.partition_index)),
                 }
                 for row in topic.partitions
             ],

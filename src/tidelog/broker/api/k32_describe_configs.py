@@ -33,6 +33,7 @@ from tidelog.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
+from tidelog.metadata.topic_names import code_of_unknown
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity, field, nested
@@ -97,7 +98,7 @@ def _configs(
     if resource.resource_type != TOPIC_RESOURCE:
         return described()
     if name not in image.topics_by_name:
-        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic `{name}` does not exist")
+        raise ProtocolError(code_of_unknown(name), f"topic `{name}` does not exist")
     return rows.of(image.topic_configs(name), described, *wanted)
 
 

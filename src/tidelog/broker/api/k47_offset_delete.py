@@ -2,7 +2,7 @@
 
 The coordinator of the group decides (`groups/offsets.py`). Topics that a member is subscribed to
 are GROUP_SUBSCRIBED_TO_TOPIC; a group of other members than consumers is NON_EMPTY_GROUP. Refused
-here: topics that the metadata does not have, with UNKNOWN_TOPIC_OR_PARTITION.
+here: partitions that the metadata does not have, with UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from typing import Final, Protocol
@@ -27,13 +27,13 @@ class Node(HasGroups, HasImage, Protocol):
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
-    """Hands the partitions of known topics to the coordinator."""
+    """Hands the partitions that exist to the coordinator."""
     wanted = [
         TopicPartition(topic.name, row.partition_index)
         for topic in request.topics
         for row in topic.partitions
     ]
-    known = tuple(each for each in wanted if each.topic in node.image.topics_by_name)
+    known = tuple(each for each in wanted if node.image.exists(each))
 
     def answer(response: Response) -> None:
         if isinstance(response, Refused):

@@ -1,7 +1,7 @@
 """UpdateFeatures (57), versions 0-2, decided by the active controller.
 
-Versions 0 and 1 answer for each feature too; as all are changed or none, every one has the code of
-the whole. Version 0 knows no kinds of downgrade: what it allows is a safe one.
+Versions 0 and 1 answer for each feature too, if all of them could be changed; else the one code of
+the whole says why none was. Version 0 knows no kinds of downgrade: what it allows is a safe one.
 """
 
 from typing import Final
@@ -39,18 +39,15 @@ def entity_of(
     node: object, response_type: type, request: Entity, result: messages.UpdateFeaturesResult
 ) -> Entity:
     """The reply."""
-    return _response(response_type, request, ErrorCode.NONE, None)
+    done = {"error_code": ErrorCode.NONE, "error_message": None}
+    results = [{"feature": item.feature, **done} for item in request.feature_updates]
+    return reply(response_type, results=results, **done)
 
 
 def refusal_of(response_type: type, request: Entity, refused: messages.Refused) -> Entity:
-    """The reply with the code at the top and, in the versions that have them, for each feature."""
-    return _response(response_type, request, refused.error_code, refused.message)
-
-
-def _response(response_type: type, request: Entity, code: ErrorCode, message: str | None) -> Entity:
-    values = {"error_code": code, "error_message": message}
-    results = [{"feature": item.feature, **values} for item in request.feature_updates]
-    return reply(response_type, results=results, **values)
+    """The reply with the code at the top."""
+    code = {"error_code": refused.error_code, "error_message": refused.message}
+    return reply(response_type, results=(), **code)
 
 
 API: Final = ControllerApi(

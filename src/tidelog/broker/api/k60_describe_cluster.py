@@ -39,6 +39,10 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         rows = [_row(n, voter.endpoints[0], rack=None, fenced=False) for n, voter in voters]
     else:
         rows = _brokers(node, context, field(request, "include_fenced_brokers", False))
+    if code is not ErrorCode.NONE:
+        failed = {"error_code": code, "error_message": message, "cluster_id": "", "brokers": ()}
+        context.answer(reply(context.response_type, **failed))
+        return
     controller_id = node.quorum.leader_id if on_controller else any_alive_broker(node)
     context.answer(
         reply(

@@ -11,6 +11,8 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.metadata.topic_names import name_fault
 from tidelog.replication.messages import ProducersOf
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
@@ -24,6 +26,8 @@ def handle(node: HasReplicas, context: RequestContext, request: Entity, _: Insta
     """Answers from the logs that are led here."""
     rows = [
         node.replicas.transactions.describe_producers(topic.name, number)
+        if name_fault(topic.name) is None
+        else ProducersOf(topic.name, number, ErrorCode.INVALID_TOPIC_EXCEPTION)
         for topic in request.topics
         for number in topic.partition_indexes
     ]

@@ -96,7 +96,7 @@ def _member_row(group: ConsumerGroup, member_id: str, image: MetadataImage) -> d
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": member.topic_names,
-        "subscribed_topic_regex": member.regex or None,
+        "subscribed_topic_regex": member.regex or "",
         "assignment": {"topic_partitions": _named(current.assigned, image)},
         "target_assignment": {"topic_partitions": _named(group.target(member_id), image)},
         "member_type": _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,

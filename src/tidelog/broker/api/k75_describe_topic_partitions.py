@@ -2,7 +2,7 @@
 
 Topics come in name order from the cursor on, at most `response_partition_limit` partitions
 (never more than `limits.MAX_DESCRIBED_PARTITIONS`) a response; when more remain, the
-response ends with the next cursor.
+response ends with the next cursor. A cursor before the first partition is INVALID_REQUEST.
 """
 
 from bisect import bisect_left
@@ -18,6 +18,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_DESCRIBED_PARTITIONS, PARTITION_ANSWER_WORK
 from tidelog.metadata.image import MetadataImage, PartitionImage
+from tidelog.metadata.topic_names import code_of_unknown
 from tidelog.model import NO_LEADER
 from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
 from tidelog.wire.api import ApiKey
@@ -26,13 +27,17 @@ from tidelog.wire.entities import ArrayWriter, Entity, nested
 
 def handle(node: HasImage, context: RequestContext, request: Entity, now: Instant) -> Pieces:
     """Answers one page, from the image of this moment."""
+    if request.cursor is not None and request.cursor.partition_index < 0:
+        rows = [topic_row(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
+        context.answer(reply(context.response_type, topics=rows))
+        return
     image = node.image
     all_names = image.topics_by_name
     names = sorted({topic.name for topic in request.topics} or all_names)
     first_partition = 0
     if request.cursor is not None:
         names = names[bisect_left(names, request.cursor.topic_name) :]
-        first_partition = max(0, request.cursor.partition_index)
+        first_partition = request.cursor.partition_index
     budget = min(max(1, request.response_partition_limit), MAX_DESCRIBED_PARTITIONS)
     topics = ArrayWriter(context.response_type, "topics")
     next_cursor = None
@@ -40,8 +45,7 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
     for name in names:
         topic = all_names.get(name)
         if topic is None:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topics.add(**topic_row(code, name, operations=operations))
+            topics.add(**topic_row(code_of_unknown(name), name, operations=operations))
             continue
         start = first_partition if request.cursor and name == request.cursor.topic_name else 0
         indexes = [index for index in sorted(topic.partitions) if index >= start]

@@ -161,7 +161,7 @@ def refused_everywhere(wire: Wire) -> set[ErrorCode]:
     }
     asked = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     for key, version in ((ApiKey.HEARTBEAT, 4), (ApiKey.SYNC_GROUP, 5)):
-        values = {**asked, "assignments": (), "protocol_type": None, "protocol_name": None}
+        values = {**asked, "assignments": (), "protocol_type": "consumer", "protocol_name": "range"}
         codes.add(error_of(wire.call(key, version, **values).error_code))
     leavers = [{"member_id": "m", "group_instance_id": None, "reason": None}]
     left = wire.call(ApiKey.LEAVE_GROUP, 5, group_id="g", members=leavers)

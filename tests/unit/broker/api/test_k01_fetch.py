@@ -272,3 +272,9 @@ def test_the_end_of_a_followers_connection_makes_it_doubtful() -> None:
         fetch(wire, VERSIONS[-1], asked)
         node.receive(Closed(wire.connection_id, CloseReason.PEER))
         assert node.broker.unreachable == in_doubt
+
+
+def test_a_topic_without_a_name(node, wire):
+    asked = request(FetchPartition("", UNKNOWN_ID, 0, -1, 0, -1, -1, 1 << 20))
+    for version, code in ((12, "UNKNOWN_TOPIC_OR_PARTITION"), (13, "UNKNOWN_TOPIC_ID")):
+        assert fetch(wire, version, asked).partitions[0].error_code.name == code

@@ -38,8 +38,9 @@ def written(node):
 def test_every_partition_has_its_own_answer(node, version):
     wire = node.client()
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert commit(wire, version, {"nothing": {0: 5}, "t": {0: 6, 1: 7}}) == {
+    assert commit(wire, version, {"nothing": {0: 5}, "t": {0: 6, 1: 7, 9: 8}}) == {
         ("nothing", 0): unknown,
+        ("t", 9): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ("t", 0): ErrorCode.NONE,
         ("t", 1): ErrorCode.NONE,
     }

@@ -31,3 +31,10 @@ def test_what_is_refused_assigns_nothing(version):
         joined = join(wire, 9, group_id="h")
         other = sync(wire, version, joined, group_id="h", protocol_name="sticky")
         assert error_of(other.error_code) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_a_client_that_must_name_the_protocol_and_does_not():
+    wire = one_node().client()
+    for name in ("protocol_type", "protocol_name"):
+        answer = sync(wire, 5, join(wire, 9, group_id=name), group_id=name, **{name: None})
+        assert error_of(answer.error_code) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL

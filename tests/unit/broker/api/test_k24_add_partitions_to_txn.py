@@ -65,6 +65,8 @@ def test_older_clients_know_no_fence(version):
     assert add(wire, version, old, t=[0]) == {("t", 0): code}
     unnamed = add(wire, version, old._replace(transactional_id=""), t=[0])
     assert unnamed == {("t", 0): ErrorCode.INVALID_REQUEST}
+    unnamed = add(wire, version, old._replace(transactional_id=""), u=[0])
+    assert unnamed == {("u", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
 @pytest.mark.parametrize("version", BATCHED)

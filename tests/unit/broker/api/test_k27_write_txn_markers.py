@@ -92,3 +92,11 @@ def test_a_late_marker_does_not_end_the_next_transaction(node, wire):
 
 def test_no_markers_are_answered_at_once():
     assert mark(OneNode().client(), 2) == []
+
+
+def test_a_marker_without_a_producer_is_not_written(node, wire):
+    log = opened(node)
+    end = log.log_end_offset
+    (codes,) = mark(wire, 2, (-1, True, 0, 0, {"t": (0, 7)}))
+    assert codes == {("t", 0): "INVALID_REQUEST", ("t", 7): "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert log.log_end_offset == end

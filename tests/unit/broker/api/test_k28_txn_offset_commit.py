@@ -131,7 +131,9 @@ def test_an_older_producer_and_an_unknown_topic_are_refused():
     assert bench.end(is_commit=True, epoch=4) == "NONE"
     assert bench.commit(5, 9, epoch=3) == "INVALID_PRODUCER_EPOCH"
     bench.send(5, 9, topic="nothing")
-    assert bench.codes(5) == ["UNKNOWN_TOPIC_OR_PARTITION"]
+    bench.send(5, 9, number=9)
+    bench.send(5, 9, group_id="")
+    assert bench.codes(5) == ["UNKNOWN_TOPIC_OR_PARTITION"] * 2 + ["INVALID_GROUP_ID"]
     assert bench.stable() == (1, ErrorCode.NONE)
 
 

@@ -55,7 +55,7 @@ def test_there_and_back(broker, version):
         if version < 2:
             assert [(each.feature, error_of(each.error_code)) for each in entity.results] == [
                 ("group.version", code)
-            ]
+            ][: code is ErrorCode.NONE]
 
 
 def finalized(wire) -> dict[str, int]:

@@ -60,6 +60,7 @@ def test_the_wrong_listener_for_the_question(wire, controller_wire, version):
     for response in (ask(wire, version, CONTROLLERS), ask(controller_wire, version, BROKERS)):
         assert error_of(response.error_code) is ErrorCode.MISMATCHED_ENDPOINT_TYPE
         assert response.brokers == ()
+        assert (response.cluster_id, response.controller_id) == ("", -1)
 
 
 @pytest.mark.parametrize("endpoint_type", [0, 3, -1])

@@ -41,3 +41,4 @@ def test_open_transactions_are_shown_with_their_beginning(node, wire):
         9: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
     }
     assert describe(wire, "nothing", 0)[0][0] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert describe(wire, "no/topic", 0)[0][0] is ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -36,15 +36,15 @@ def partitions_of(answer):
 def test_a_member_joins_stays_and_leaves(version):
     wire = one_node().client()
     joined = enter(wire, version)
-    assert error_of(joined.error_code) is ErrorCode.NONE and joined.member_epoch == 1
+    assert error_of(joined.error_code) is ErrorCode.NONE and joined.member_epoch == 2
     topic_id = topic_id_of(wire, "t")
     assert partitions_of(joined) == [(topic_id, 0), (topic_id, 1)]
     held = [{"topic_id": topic_id, "partitions": (0, 1)}]
-    stays = beat(wire, version, member_epoch=1, topic_partitions=held)
+    stays = beat(wire, version, member_epoch=2, topic_partitions=held)
     assert error_of(stays.error_code) is ErrorCode.NONE and stays.assignment is None
     left = beat(wire, version, member_epoch=-1)
     assert (error_of(left.error_code), left.member_epoch) == (ErrorCode.NONE, -1)
-    refused = beat(wire, version, member_epoch=1)
+    refused = beat(wire, version, member_epoch=2)
     assert error_of(refused.error_code) is ErrorCode.UNKNOWN_MEMBER_ID and refused.error_message
 
 
@@ -65,11 +65,11 @@ def test_commits_name_the_epoch():
         (code,) = commit(wire, version, {"t": {0: 5}}, **values).values()
         return code
 
-    own = {"member_id": "m", "generation_id": 1}
+    own = {"member_id": "m", "generation_id": 2}
     for version in (9, 10):
         assert committed(version, **own) is ErrorCode.NONE
-        assert committed(version, **{**own, "generation_id": 2}) is ErrorCode.STALE_MEMBER_EPOCH
-        assert committed(version, **{**own, "generation_id": 0}) is ErrorCode.STALE_MEMBER_EPOCH
+        assert committed(version, **{**own, "generation_id": 3}) is ErrorCode.STALE_MEMBER_EPOCH
+        assert committed(version, **{**own, "generation_id": 1}) is ErrorCode.STALE_MEMBER_EPOCH
         assert committed(version, **{**own, "member_id": "n"}) is ErrorCode.UNKNOWN_MEMBER_ID
         assert committed(version) is ErrorCode.UNKNOWN_MEMBER_ID
     assert committed(8, **own) is ErrorCode.UNSUPPORTED_VERSION
@@ -82,10 +82,10 @@ def test_a_former_epoch_commits_what_it_had():
     enter(wire)
     enter(wire, member_id="n")
     topic_id = topic_id_of(wire, "t")
-    beat(wire, member_epoch=1)
-    kept = beat(wire, member_epoch=1, topic_partitions=[{"topic_id": topic_id, "partitions": (0,)}])
-    assert kept.member_epoch == 2
-    own = {"member_id": "m", "generation_id": 1}
+    beat(wire, member_epoch=2)
+    kept = beat(wire, member_epoch=2, topic_partitions=[{"topic_id": topic_id, "partitions": (0,)}])
+    assert kept.member_epoch == 3
+    own = {"member_id": "m", "generation_id": 2}
     assert commit(wire, 9, {"t": {0: 5}}, **own) == {("t", 0): ErrorCode.NONE}
     assert commit(wire, 9, {"t": {1: 5}}, **own) == {("t", 1): ErrorCode.STALE_MEMBER_EPOCH}
 
@@ -100,9 +100,9 @@ def test_questions_of_members_name_the_epoch():
         return error_of(answer.groups[0].error_code)
 
     assert asked() is ErrorCode.NONE
-    assert asked(member_id="m", member_epoch=1) is ErrorCode.NONE
-    assert asked(member_id="m", member_epoch=2) is ErrorCode.STALE_MEMBER_EPOCH
-    assert asked(member_id="n", member_epoch=1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert asked(member_id="m", member_epoch=2) is ErrorCode.NONE
+    assert asked(member_id="m", member_epoch=3) is ErrorCode.STALE_MEMBER_EPOCH
+    assert asked(member_id="n", member_epoch=2) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_members_of_the_classic_protocol_are_refused():

@@ -30,20 +30,21 @@ def test_a_group_on_its_way(version):
     wire = one_node().client()
     enter(wire, rack_id="r")
     enter(wire, member_id="n", instance_id="i", server_assignor="range")
-    beat(wire, member_epoch=1)
+    beat(wire, member_epoch=2)
     (group,) = described(wire, version, "g")
     assert error_of(group.error_code) is ErrorCode.NONE
-    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 2, 2)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Reconciling", 3, 3)
     assert group.assignor_name == "range"
     first, second = group.members
-    assert (first.member_id, first.rack_id, first.member_epoch) == ("m", "r", 1)
+    assert (first.member_id, first.rack_id, first.member_epoch) == ("m", "r", 2)
     assert (first.client_id, first.subscribed_topic_names) == ("test", ("t",))
     assert partitions_of(first.assignment) == partitions_of(first.target_assignment)
-    assert (second.member_id, second.instance_id, second.member_epoch) == ("n", "i", 2)
+    assert (second.member_id, second.instance_id, second.member_epoch) == ("n", "i", 3)
     assert (
         not partitions_of(second.assignment) and len(partitions_of(second.target_assignment)) == 1
     )
     assert field(first, "member_type", 1) == 1
+    assert first.subscribed_topic_regex == ""
 
 
 def test_what_is_not_such_a_group():

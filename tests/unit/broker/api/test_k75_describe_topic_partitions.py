@@ -47,9 +47,10 @@ def test_all_topics_in_the_order_of_their_names(wide):
 
 
 def test_named_topics_once_each_and_unknown_ones(wide):
-    response = ask(wide, "t", "absent", "t")
-    assert pages(response) == [("absent", []), ("t", [0, 1])]
+    response = ask(wide, "t", "absent", "no/topic", "t")
+    assert pages(response) == [("absent", []), ("no/topic", []), ("t", [0, 1])]
     assert error_of(response.topics[0].error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert error_of(response.topics[1].error_code) is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
@@ -73,7 +74,6 @@ def test_a_limit_of_nothing_is_one(wide, limit):
 
 def test_a_cursor_whose_topic_is_gone_goes_on_with_the_next(wide):
     assert pages(ask(wide, cursor=("aa", 7))) == [("b", [0]), ("t", [0, 1])]
-    assert pages(ask(wide, cursor=("b", -5)))[0] == ("b", [0])
 
 
 def test_the_fields_of_a_partition(node, wire):
@@ -102,3 +102,9 @@ def test_a_page_is_bounded_whatever_is_asked_for(wire):
 def test_every_operation_is_allowed(wide, wire):
     """Without being asked for, as in Kafka."""
     assert {topic.topic_authorized_operations for topic in ask(wire, "a", "none").topics} == {3576}
+
+
+def test_a_cursor_before_the_first_partition(wide):
+    response = ask(wide, "t", cursor=("t", -1))
+    assert [error_of(each.error_code) for each in response.topics] == [ErrorCode.INVALID_REQUEST]
+    assert pages(response) == [("t", [])]

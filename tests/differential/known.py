@@ -1,0 +1,166 @@
+"""Differences that we know and keep, each with its reason; `docs/compat.md` lists them."""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tests.differential.admin_steps import BROKER, CLIENT_METRICS, GROUP
+from tests.differential.comparison import Difference
+from tests.differential.steps import Step
+from tidelog.wire.api import ApiKey as K
+
+FIRST_LIST_WITH_STATES: Final = 4
+
+
+class Known(NamedTuple):
+    """A difference that is not reported."""
+
+    api: K | None
+    """`None` for every API."""
+    field: str
+    """The end of the way to it."""
+    what: str
+    """For a reader: what Kafka does and what Tidelog does, and why."""
+    holds: Callable[[Step, Difference], bool] = lambda step, difference: True
+    """Which differences of the field it covers."""
+
+
+def _is_internal_error(step: Step, difference: Difference) -> bool:
+    return difference.kafka == "-1" and difference.tidelog != "-1"
+
+
+def _is_never(step: Step, difference: Difference) -> bool:
+    """For what the generator does not draw, since what comes after it could not be compared."""
+    return False
+
+
+def _is_absent(step: Step, difference: Difference) -> bool:
+    return difference.tidelog in ("69", '"Dead"')
+
+
+def _may_be_empty(step: Step, difference: Difference) -> bool:
+    return '"Empty"' in difference.kafka or step.version < FIRST_LIST_WITH_STATES
+
+
+def _is_broker(step: Step, difference: Difference) -> bool:
+    return any(row["resource_type"] == BROKER for row in step.body["resources"])
+
+
+def _is_without_configs(step: Step, difference: Difference) -> bool:
+    kinds = {row["resource_type"] for row in step.body["resources"]}
+    return bool(kinds & {CLIENT_METRICS, GROUP})
+
+
+_NO_CONFIGS: Final = (
+    "Client metrics and groups have no configurations of their own yet: INVALID_REQUEST."
+)
+_GONE_GROUP: Final = (
+    "A group whose last offset was deleted, or none of whose offsets could be committed, stays in "
+    "Kafka's memory as an empty group until the next expiry or start. In Tidelog a group exists "
+    "if its log has something of it: GROUP_ID_NOT_FOUND."
+)
+_BROKER_CONFIGS: Final = (
+    "Kafka takes any key for a broker and ignores those that it does not know, and refuses bad "
+    "values with INVALID_REQUEST. Tidelog refuses what it would not follow, with INVALID_CONFIG, "
+    "and a broker that does not exist with BROKER_ID_NOT_REGISTERED."
+)
+
+
+KNOWN: Final[tuple[Known, ...]] = (
+    Known(
+        None,
+        "error_code",
+        "Where Kafka's code fails with an exception that it does not expect, it answers "
+        "UNKNOWN_SERVER_ERROR. Tidelog answers the code that says what is wrong, or does what was "
+        "asked.",
+        _is_internal_error,
+    ),
+    Known(
+        K.PRODUCE,
+        "partition_responses",
+        "A transactional batch without a producer id is appended by Kafka. Tidelog refuses it with "
+        "INVALID_RECORD, since no marker could ever end its transaction.",
+        _is_never,
+    ),
+    Known(
+        K.PRODUCE,
+        "partition_responses",
+        "A Produce whose records are null gets no answer from Kafka. Tidelog refuses it.",
+        _is_never,
+    ),
+    Known(
+        K.ALTER_CONFIGS,
+        "responses",
+        "A request that names a resource twice gets no answer from Kafka. Tidelog refuses it.",
+        _is_never,
+    ),
+    Known(K.ALTER_CONFIGS, "error_code", _NO_CONFIGS, _is_without_configs),
+    Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _NO_CONFIGS, _is_without_configs),
+    Known(K.DESCRIBE_CONFIGS, "error_code", _NO_CONFIGS, _is_without_configs),
+    Known(K.DESCRIBE_CONFIGS, "configs", _NO_CONFIGS, _is_without_configs),
+    Known(
+        None,
+        "partitions",
+        "What a request names twice is answered once by Kafka in DeleteRecords, DeleteTopics, "
+        "AddPartitionsToTxn and ListOffsets, and as often as it is named by Tidelog.",
+        _is_never,
+    ),
+    Known(
+        K.PRODUCE,
+        "partition_responses.error_code",
+        "A Produce with wrong acks and without records: Kafka looks at the records first "
+        "(INVALID_RECORD), Tidelog at the acks (INVALID_REQUIRED_ACKS).",
+        lambda step, it: (it.kafka, it.tidelog) == ("87", "21"),
+    ),
+    Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),
+    Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),
+    Known(K.DELETE_GROUPS, "error_code", _GONE_GROUP, _is_absent),
+    Known(K.DESCRIBE_GROUPS, "error_code", _GONE_GROUP, _is_absent),
+    Known(K.DESCRIBE_GROUPS, "group_state", _GONE_GROUP, _is_absent),
+    Known(K.DESCRIBE_GROUPS, "authorized_operations", _GONE_GROUP),
+    Known(K.LIST_GROUPS, "groups", _GONE_GROUP, _may_be_empty),
+    Known(K.ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
+    Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
+    Known(K.DESCRIBE_CONFIGS, "configs", _BROKER_CONFIGS, _is_broker),
+    Known(
+        K.CONSUMER_GROUP_HEARTBEAT,
+        "",
+        "A static member that joins again under its own member id: Kafka refuses with "
+        "UNRELEASED_INSTANCE_ID until the session is over. Tidelog takes it for the repetition of "
+        "a join whose answer was lost.",
+        _is_never,
+    ),
+    Known(
+        K.PRODUCE,
+        "log_start_offset",
+        "Of a Produce that is refused, Kafka reports the log's start for some errors and -1 for "
+        "others. Tidelog reports -1.",
+    ),
+    Known(
+        K.FETCH,
+        "aborted_transactions",
+        "Of a partition with an error, Kafka's list of aborted transactions is empty. "
+        "Tidelog's is null.",
+    ),
+    Known(
+        K.DESCRIBE_QUORUM,
+        "",
+        "For another partition than that of the metadata, Kafka leaves out leader, epoch and "
+        "nodes beside the error. Tidelog gives them. Offsets of the metadata log are not compared.",
+    ),
+    Known(
+        K.ELECT_LEADERS,
+        "error_code",
+        "An election of an unknown kind is INVALID_REQUEST, also with nothing to elect.",
+        lambda step, difference: not step.body["topic_partitions"],
+    ),
+)
+
+
+def is_known(step: Step, difference: Difference) -> bool:
+    """Whether it is one of `KNOWN`."""
+    return any(
+        known.api in (None, step.key)
+        and difference.path.endswith(known.field)
+        and known.holds(step, difference)
+        for known in KNOWN
+    )

@@ -1,0 +1,49 @@
+"""Answers are compared without what each broker makes up, and nothing else is overlooked."""
+
+from tests.differential.comparison import Names, canonical, differences
+from tests.differential.steps import Name, Ref, resolve
+
+
+def compared(kafka, tidelog):
+    """The differences of two sequences of answers."""
+    names = Names(), Names()
+    return [
+        tuple(each)
+        for one, other in zip(kafka, tidelog, strict=True)
+        for each in differences(canonical(one, names[0], "a-"), canonical(other, names[1], "b-"))
+    ]
+
+
+def test_ids_are_equal_if_they_stand_in_the_same_places():
+    def run(first, second, prefix):
+        members = [{"member_id": second, "metadata": b"2"}, {"member_id": first, "metadata": b"1"}]
+        members.sort(key=lambda row: row["member_id"])
+        return [
+            {"member_id": first, "group_id": f"{prefix}g", "throttle_time_ms": len(first)},
+            {"leader": first, "members": members, "error_code": 0},
+        ]
+
+    assert not compared(run("x", "yyy", "a-"), run("q", "p", "b-"))
+    found = compared([{"member_id": "x"}, {"leader": "x"}], [{"member_id": "p"}, {"leader": "q"}])
+    assert found == [("leader", '"<member_id 0>"', '"<leader 1>"')]
+
+
+def test_every_other_field_counts():
+    one = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 5}]}]}
+    other = {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 6}]}]}
+    assert compared([one], [other]) == [("topics.partitions.offset", "5", "6")]
+    assert compared([one], [{"topics": []}])
+    assert compared([one], ["the connection was closed"])
+
+
+def test_what_other_runs_left_is_not_compared():
+    ours, theirs = {"group_id": "a-g"}, {"group_id": "run-7-g"}
+    assert not compared([{"groups": [ours, theirs]}], [{"groups": [{"group_id": "b-g"}]}])
+
+
+def test_a_reference_is_what_the_newest_answer_gave():
+    ref = Ref(((3, ("members", 0, "id")), (1, ("id",))), "none", 0)
+    assert resolve([ref, Name("g")], {1: {"id": "one"}}, "p-") == ("one", "p-g")
+    assert resolve(ref, {1: {"id": "one"}, 3: {"members": [{"id": "x"}]}}, "") == "x"
+    assert resolve(ref, {3: "the connection was closed"}, "") == "none"
+    assert resolve(Ref(((1, ("epoch",)),), -1, 1), {1: {"epoch": 4}}, "") == 5

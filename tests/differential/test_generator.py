@@ -1,0 +1,22 @@
+"""The generator draws what can be sent, in every version, and the same for the same seed."""
+
+from tests.differential.generator import DRAWS, draw_sequence
+from tests.differential.sides import encoded
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.declaration import Listener
+
+VERSIONS = {int(key): one for key, one in APIS.advertised(Listener.BROKER).items()}
+
+
+def test_every_drawn_step_can_be_encoded_before_anything_was_answered() -> None:
+    drawn = set()
+    for seed in range(150):
+        for step in draw_sequence(seed, VERSIONS):
+            encoded(step, {}, "run-1-")
+            drawn.add(step.key)
+    assert {int(key) for key in DRAWS} <= drawn
+
+
+def test_the_same_seed_draws_the_same_sequence() -> None:
+    assert draw_sequence(7, VERSIONS) == draw_sequence(7, VERSIONS)
+    assert draw_sequence(7, VERSIONS) != draw_sequence(8, VERSIONS)

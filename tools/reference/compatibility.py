@@ -1,0 +1,173 @@
+"""The page of compatibility: APIs beside Apache Kafka's, who tries them, and what differs.
+
+Everything comes from where it is decided: what is served from the declarations of the APIs, what
+Kafka serves and what clients send from exchanges that were recorded (`tests/data`), what the
+differential run sends from its generator, and the differences from its table.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Final
+
+from tests.differential.generator import DRAWS
+from tests.differential.known import KNOWN
+from tests.wire_corpus import wire_corpus
+
+from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.declaration import Listener
+from tidelog.wire.api import ApiKey, VersionRange
+from tidelog.wire.codec import decode_response
+from tools.reference.markdown import page, section, table
+
+_INTRODUCTION = """
+Tidelog beside Apache Kafka 4.3.1: what is served, who tries it, what differs. `make differential`
+sends the same requests to one broker of each and compares the answers. `make interop` and
+`make test` run the [clients of other projects](reference/clients.md) against Tidelog.
+"""
+_APIS = """
+On a broker's listener. Clients are those whose requests were recorded, and which the tests run
+against Tidelog; `differential` is what the generated sequences send. Nothing is listed that neither
+of them tries.
+"""
+_CONTROLLERS = """
+On a controller's listener, which brokers, controllers and `kafka-metadata-quorum` use.
+"""
+_CLIENTS = """
+What each recorded client asked for, in which versions.
+"""
+_DIFFERENCES = """
+Answers that differ, with the reason. Texts of errors, addresses and times are not compared, and
+neither is what each broker lists in ApiVersions, which is the table above. Tidelog assigns a
+consumer group's partitions within the heartbeat. Kafka does it at most once a second and in a
+thread of its own (`group.consumer.assignment.interval.ms`).
+"""
+
+CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")
+"""How the names of recorded clients begin."""
+
+_WHY_NOT: Final[Mapping[str, str]] = {
+    "SASL ACL TOKEN SCRAM": "there is no authentication yet",
+    "QUOTA": "there are no quotas yet",
+    "TELEMETRY": "clients go without; they ask only where it is listed",
+    "SHARE": "there are no share groups yet",
+    "STREAMS": "the Streams client uses classic groups unless it is configured otherwise",
+    "LOG_DIRS": "a node has one log directory",
+}
+"""Why an API is not served, by a word of its name."""
+
+
+@cache
+def kafka_versions() -> Mapping[int, VersionRange]:
+    """What Apache Kafka 4.3.1 lists on a broker's listener."""
+    listed: dict[int, VersionRange] = {}
+    for exchange in wire_corpus():
+        if exchange.api_key == ApiKey.API_VERSIONS and _family(exchange.peer):
+            _, answer = decode_response(
+                ApiKey.API_VERSIONS, exchange.version, memoryview(exchange.response)
+            )
+            if len(answer.api_keys) > len(listed):
+                listed = {
+                    int(row.api_key): VersionRange(int(row.min_version), int(row.max_version))
+                    for row in answer.api_keys
+                }
+    return listed
+
+
+@cache
+def recorded() -> Mapping[tuple[str, int], tuple[int, ...]]:
+    """By client family and API, the versions that it sent."""
+    found: dict[tuple[str, int], set[int]] = {}
+    for exchange in wire_corpus():
+        if family := _family(exchange.peer):
+            found.setdefault((family, exchange.api_key), set()).add(exchange.version)
+    return {key: tuple(sorted(versions)) for key, versions in found.items()}
+
+
+def clients_of(key: int) -> list[str]:
+    """The recorded clients that send an API."""
+    return [family for family in CLIENT_FAMILIES if (family, key) in recorded()]
+
+
+def _family(peer: str) -> str | None:
+    return next((family for family in CLIENT_FAMILIES if peer.startswith(family)), None)
+
+
+def compatibility_page() -> str:
+    """`docs/compat.md`."""
+    ours, kafka = APIS.advertised(Listener.BROKER), kafka_versions()
+    keys = sorted({*map(int, ours), *kafka})
+    rows = [
+        (
+            str(key),
+            _name(key),
+            _span(ours.get(ApiKey(key))),
+            _span(kafka.get(key)),
+            _state(ours.get(ApiKey(key)), kafka.get(key), key),
+            ", ".join([*clients_of(key), *(["differential"] if key in DRAWS else [])]),
+        )
+        for key in keys
+    ]
+    columns = ("key", "API", "Tidelog", "Kafka", "state", "tried by")
+    controllers = [
+        (str(int(key)), _name(key), _span(span))
+        for key, span in sorted(APIS.advertised(Listener.CONTROLLER).items())
+    ]
+    return page(
+        "Compatibility",
+        _INTRODUCTION,
+        (
+            section("APIs", _APIS.strip(), table(columns, rows)),
+            section(
+                "Between nodes", _CONTROLLERS.strip(), table(("key", "API", "Tidelog"), controllers)
+            ),
+            section("Clients", _CLIENTS.strip(), *(_client(each) for each in CLIENT_FAMILIES)),
+            section("Known differences", _DIFFERENCES.strip(), _differences()),
+        ),
+    )
+
+
+def _client(family: str) -> str:
+    sent = ", ".join(
+        f"{_name(key)} {'/'.join(map(str, versions))}"
+        for (one, key), versions in sorted(recorded().items())
+        if one == family
+    )
+    return f"- **{family}**: {sent}."
+
+
+def _differences() -> str:
+    by_text: dict[str, list[str]] = {}
+    for known in KNOWN:
+        name = "all" if known.api is None else _name(known.api)
+        apis = by_text.setdefault(known.what, [])
+        if name not in apis:
+            apis.append(name)
+    return "\n".join(f"- {', '.join(apis)}: {text}" for text, apis in by_text.items())
+
+
+def _state(ours: VersionRange | None, kafka: VersionRange | None, key: int) -> str:
+    if ours is None:
+        words = {word: why for words, why in _WHY_NOT.items() for word in words.split()}
+        found: Iterable[str] = (why for word, why in words.items() if word in ApiKey(key).name)
+        return f"not served: {next(iter(found))}"
+    if kafka is None:
+        return "served; Kafka does not list it"
+    if ours == kafka:
+        return "served"
+    missing = [
+        f"{version}"
+        for version in range(kafka.min_version, kafka.max_version + 1)
+        if not ours.min_version <= version <= ours.max_version
+    ]
+    return f"served, without version {', '.join(missing)}" if missing else "served, and more"
+
+
+def _name(key: int) -> str:
+    return "".join(word.capitalize() for word in ApiKey(key).name.split("_"))
+
+
+def _span(versions: VersionRange | None) -> str:
+    if versions is None:
+        return ""
+    low, high = versions
+    return f"{low}" if low == high else f"{low} to {high}"

@@ -4,7 +4,7 @@ An ingest is prepared before Spark starts, so that a wrong path or topic is repo
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -25,6 +25,7 @@ from tidelog.cli.spark_ingest_report import Done, print_done, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
+from tidelog.pipeline.typed.formats import Format
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
@@ -75,6 +76,24 @@ StartingOffsets = Annotated[
 Verify = Annotated[
     bool, option("--verify", "At the end, check the whole table against its accounts.")
 ]
+KeyFormat = Annotated[
+    Format, option("--key-format", "What keys are: raw bytes, string, json or csv.", "FORMAT")
+]
+KeySchema = Annotated[
+    Path | None, option("--key-schema", "The same for keys of format json or csv.", "FILE")
+]
+ValueFormat = Annotated[
+    Format, option("--value-format", "What values are: raw bytes, string, json or csv.", "FORMAT")
+]
+ValueSchema = Annotated[
+    Path | None,
+    option(
+        "--value-schema",
+        "The fields of json or csv: `id bigint, …`; {topic} in its path is each topic. json "
+        "without it: those of the table, or of the first records.",
+        "FILE",
+    ),
+]
 SourceOptions = Annotated[
     list[str] | None,
     option("--option", "An option of the source; give it several times.", "NAME=VALUE"),
@@ -92,6 +111,10 @@ def ingest(
     trigger: Trigger = None,
     continuous: Continuous = False,
     starting_offsets: StartingOffsets = None,
+    key_format: KeyFormat = Format.RAW,
+    key_schema: KeySchema = None,
+    value_format: ValueFormat = Format.RAW,
+    value_schema: ValueSchema = None,
     verify: Verify = False,
     options: SourceOptions = None,
     conf: Conf = None,
@@ -103,8 +126,8 @@ def ingest(
     Several topics share the table, side by side; with `{topic}` in its path each has one of its
     own. The table knows how far it has each partition: after a crash, or with a new checkpoint, the
     ingest goes on where the table ends. Each batch is accounted for in the table `_continuity`
-    beside the rows. Exit code 1 when offsets are missing without a reason, came twice, or leader
-    epochs went back.
+    beside the rows; records that do not parse are in the table `_quarantine`. Exit code 1 when
+    offsets are missing without a reason, came twice, or leader epochs went back.
     """
     interval_s = _interval(trigger, continuous)
     check_master(master, assignments(conf))
@@ -115,11 +138,17 @@ def ingest(
         from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare_all
 
         given = assignments(options)
+        asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
         plans = [
-            IngestPlan(bootstrap, topic, *place, starting_offsets, interval_s, given)
+            IngestPlan(
+                *(bootstrap, topic, *place, starting_offsets, interval_s, given),
+                **{part: _layout(topic, *one) for part, one in asked.items()},
+            )
             for topic, place in places.items()
         ]
         prepared = prepare_all(plans)
+        schemas = {one.plan.topic: _schemas(one) for one in prepared}
+        _show_schemas(schemas)
         with (
             open_session(master, assignments(conf)) as spark,
             interruptible() as is_over,
@@ -129,7 +158,7 @@ def ingest(
             tables = dict.fromkeys(one for one, _ in places.values())
             faults = {one: _faults(spark, one) for one in tables} if verify else {}
     done = [
-        Done(topic, table, results[topic], faults.get(table))
+        Done(topic, table, results[topic], faults.get(table), schemas[topic])
         for topic, (table, _) in places.items()
     ]
     print_done(done, output)
@@ -161,10 +190,39 @@ def _of(topic: str, place: Path) -> Path:
 
 def _faults(spark: Any, table: Path) -> list[Any]:
     """What is wrong with the whole table, by its rows."""
-    from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
+    from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table
 
     with terminal.progress("checking the table"):
-        return faults(read_table(spark, table), read_accounts(spark, table))
+        reads = read_table, read_accounts, read_quarantine
+        return faults(*(read(spark, table) for read in reads))
+
+
+def _layout(topic: str, what: Format, schema: Path | None) -> Any:
+    """What the options say of the keys or values of a topic. Raises `UsageError`."""
+    from tidelog.pipeline.jobs.ingest_layout import AskedLayout
+    from tidelog.pipeline.typed.schema_text import read_schema
+
+    fields = None if schema is None else read_schema(_of(topic, schema))
+    return AskedLayout(what, fields)
+
+
+def _schemas(prepared: Any) -> dict[str, str]:
+    """The types of keys and values, as a schema file has them, where they are not raw bytes."""
+    from tidelog.pipeline.typed.schema_text import schema_text, type_text
+
+    layouts = {"key": prepared.key, "value": prepared.value}
+    return {
+        part: schema_text(one.type) if one.format.has_fields else type_text(one.type)
+        for part, one in layouts.items()
+        if one.format is not Format.RAW
+    }
+
+
+def _show_schemas(schemas: Mapping[str, Mapping[str, str]]) -> None:
+    """On stderr: a schema that was inferred is seen before the ingest begins."""
+    for topic, parts in schemas.items():
+        for part, text in parts.items():
+            terminal.print_aside(f"{part}s of `{topic}`: {text}")
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:

@@ -72,6 +72,11 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--master", "nowhere:7077"], "not an address of a Spark cluster"),
         (["--topic", "t", "--conf", "spark.master=local"], "would be another master"),
         (["--topic", "t", "--checkpoint", "gs://b/x"], "`gs:`, which is not served"),
+        (["--topic", "t", "--value-format", "csv"], "the fields of CSV values have no names"),
+        (["--topic", "t", "--value-format", "json"], "no value to infer a schema from"),
+        (["--topic", "t", "--value-format", "avro"], "avro"),
+        (["--topic", "t", "--value-schema", "nix.ddl"], "`nix.ddl` cannot be read"),
+        (["--topic", "t", "--key-schema", "{topic}.ddl"], "`t.ddl` cannot be read"),
     ],
 )
 def test_wrong_use_is_reported_before_spark_starts(capsys, tmp_path, brokers, arguments, message):

@@ -62,6 +62,8 @@ class Progress:
     """Those of the newest batch, by the time since the one before."""
     newest_age_s: float | None = None
     """How old the newest record of the newest batch was when it was in the table."""
+    quarantined_rows: int = 0
+    """Records of all batches that did not parse."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -83,6 +85,8 @@ class IngestResult:
     positions: Mapping[str, int]
     """How far the table has the topic: `{"topic:partition": next offset}`."""
     violations: tuple[str, ...]
+    quarantined_rows: int = 0
+    """Records that did not parse; they are in the quarantine."""
 
     @property
     def is_clean(self) -> bool:
@@ -112,6 +116,7 @@ class BatchWriter:
         self._synced_at = time.monotonic()
         # The accounts of the batches of this run that are in the table.
         self.batches = self.repeated_batches = self.rows = self.control_rows = self.gap_rows = 0
+        self.quarantined_rows = 0
         # What was wrong with them.
         self.violations: list[Continuity] = []
         # Held while a batch is written: a query that is stopped does not wait for this side of it.
@@ -144,7 +149,8 @@ class BatchWriter:
         if not account:
             return
         files = tuple(file for report in reports for file in report.files)
-        table.commit(TableBatch(identity.app, batch, files, tuple(account)))
+        bad = tuple(file for report in reports for file in report.quarantine)
+        table.commit(TableBatch(identity.app, batch, files, tuple(account), bad))
         self._count(account)
         self._note(batch, account, max(report.newest_ms for report in reports))
         if time.monotonic() - self._synced_at > _SYNC_S:
@@ -152,7 +158,9 @@ class BatchWriter:
             self._synced_at = time.monotonic()
 
     def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
-        task = TableTask(str(self.prepared.table.directory), batch)
+        prepared = self.prepared
+        where = str(prepared.table.directory)
+        task = TableTask(where, batch, key=prepared.key, value=prepared.value)
         written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
@@ -188,6 +196,7 @@ class BatchWriter:
             rows,
             round(per_s, 1),
             age_s,
+            self.quarantined_rows,
         )
         self.finished.append((far, self.prepared.table.ends))
 
@@ -196,6 +205,7 @@ class BatchWriter:
         self.rows += sum(line.rows for line in account)
         self.control_rows += sum(line.control_rows for line in account)
         self.gap_rows += sum(line.gap_rows for line in account)
+        self.quarantined_rows += sum(line.quarantined_rows for line in account)
         self.violations += [line for line in account if line.is_violation]
 
 
@@ -216,7 +226,10 @@ def ingest(
     finally:
         with writer.busy:
             prepared.table.sync_continuity()
-    counts = ("batches", "repeated_batches", "rows", "control_rows", "gap_rows")
+    counts = (
+        *("batches", "repeated_batches", "rows", "control_rows", "gap_rows"),
+        "quarantined_rows",
+    )
     return IngestResult(
         **{name: getattr(writer, name) for name in counts},
         seconds=round(time.monotonic() - begun, 3),

@@ -1,5 +1,6 @@
 """The ingest: a topic in a Delta table, once, whatever ended the run before."""
 
+from collections import Counter
 from decimal import Decimal
 
 import pytest
@@ -21,6 +22,7 @@ from tidelog.pipeline.jobs.ingest import (
 )
 from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
+from tidelog.pipeline.jobs.ingest_topics import Topics
 from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.schema_text import parse_schema, schema_text
@@ -259,6 +261,29 @@ def test_a_topic_that_fails_ends_the_others_that_have_no_end(spark, brokers, tmp
     ]
     with pytest.raises(JobFailed, match="DataLoss: `u-7`"):
         ingest_all(spark, [prepare(plan) for plan in plans])
+
+
+def test_a_topic_that_matches_later_joins_a_run_without_an_end(
+    spark, brokers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tidelog.pipeline.jobs.ingest._LOOK_S", 0.0)
+    read = Counter()
+
+    def plan(name):
+        return IngestPlan(brokers.bootstrap_servers, name, tmp_path / name, interval_s=0.5)
+
+    def progress(far):
+        read[far.topic] = far.rows
+        brokers.partitions.setdefault(TopicPartition("u", 7), ScriptedPartition(batches(1)))
+
+    topics = Topics(brokers.bootstrap_servers, None, "[tu]", plan, lambda *what: None)
+    done = ingest_all(
+        spark, topics.first(), progress, lambda: read == {"t": 50, "u": 10}, topics.joining
+    )
+    assert {name: (one.rows, one.is_clean) for name, one in done.items()} == {
+        "t": (50, True),
+        "u": (10, True),
+    }
 
 
 def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):

@@ -4,7 +4,7 @@ An ingest is prepared before Spark starts, so that a wrong path or topic is repo
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -43,7 +43,17 @@ Table = Annotated[
 ]
 
 
-Topics = Annotated[list[str], option("--topic", "A topic to read; give it several times.", "NAME")]
+Topics = Annotated[
+    list[str] | None, option("--topic", "A topic to read; give it several times.", "NAME")
+]
+Pattern = Annotated[
+    str | None,
+    option(
+        "--topic-pattern",
+        "All topics whose whole name matches; new ones join a run without an end.",
+        "REGEX",
+    ),
+]
 Checkpoint = Annotated[
     Path | None,
     option(
@@ -89,8 +99,7 @@ ValueSchema = Annotated[
     Path | None,
     option(
         "--value-schema",
-        "The fields of json or csv: `id bigint, …`; {topic} in its path is each topic. json "
-        "without it: those of the table, or of the first records.",
+        "File of the fields: `id bigint, …`. json without it: the table's, or a sample's.",
         "FILE",
     ),
 ]
@@ -104,8 +113,9 @@ Conf = Annotated[
 
 
 def ingest(
-    topics: Topics,
     table: Table,
+    topics: Topics = None,
+    topic_pattern: Pattern = None,
     bootstrap_server: Bootstrap = None,
     checkpoint: Checkpoint = None,
     trigger: Trigger = None,
@@ -131,57 +141,64 @@ def ingest(
     """
     interval_s = _interval(trigger, continuous)
     check_master(master, assignments(conf))
+    names = _topics(topics, topic_pattern, checkpoint)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    places = _places(topics, table, checkpoint)
-    with needs_spark(), _named_failures(topics, table):
+    given = assignments(options)
+    asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
+    with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest import ingest_all
-        from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare_all
+        from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+        from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
-        given = assignments(options)
-        asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
-        plans = [
-            IngestPlan(
-                *(bootstrap, topic, *place, starting_offsets, interval_s, given),
-                **{part: _layout(topic, *one) for part, one in asked.items()},
+        def plan(topic: str) -> IngestPlan:
+            place = _of(topic, table), None if checkpoint is None else _of(topic, checkpoint)
+            layouts = {part: _layout(topic, *one) for part, one in asked.items()}
+            return IngestPlan(
+                *(bootstrap, topic, *place, starting_offsets, interval_s, given), **layouts
             )
-            for topic, place in places.items()
-        ]
-        prepared = prepare_all(plans)
-        schemas = {one.plan.topic: _schemas(one) for one in prepared}
-        _show_schemas(schemas)
+
+        chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, _show)
+        prepared = chosen.first()
         with (
             open_session(master, assignments(conf)) as spark,
             interruptible() as is_over,
             shown_progress(is_endless=interval_s is not None) as on_progress,
         ):
-            results = ingest_all(spark, prepared, on_progress, is_over)
-            tables = dict.fromkeys(one for one, _ in places.values())
+            joining = None if topic_pattern is None else chosen.joining
+            results = ingest_all(spark, prepared, on_progress, is_over, joining)
+            tables = dict.fromkeys(_of(topic, table) for topic in results)
             faults = {one: _faults(spark, one) for one in tables} if verify else {}
     done = [
-        Done(topic, table, results[topic], faults.get(table), schemas[topic])
-        for topic, (table, _) in places.items()
+        Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), _schemas(one))
+        for topic, result in results.items()
+        for one in [chosen.prepared[topic]]
     ]
     print_done(done, output)
     if not all(one.is_good for one in done):
         raise BadAnswer
 
 
-def _places(
-    topics: list[str], table: Path, checkpoint: Path | None
-) -> dict[str, tuple[Path, Path | None]]:
-    """Table and checkpoint of each topic. Raises `UsageError` where topics would share a
-    checkpoint, and for a topic that is named twice."""
-    if len(set(topics)) < len(topics):
-        raise UsageError("`--topic` names a topic twice", "name each topic once")
-    if checkpoint is not None and len(topics) > 1 and _EACH not in str(checkpoint):
+def _topics(
+    topics: list[str] | None, pattern: str | None, checkpoint: Path | None
+) -> list[str] | None:
+    """The topics that are named; `None` for a pattern. Raises `UsageError` unless it is one of the
+    two, for a topic that is named twice, and where topics would share a checkpoint."""
+    if (topics is None) == (pattern is None):
         raise UsageError(
-            f"`--checkpoint {checkpoint}` would be the checkpoint of {len(topics)} topics",
+            "`--topic` and `--topic-pattern` both say what is read"
+            if topics
+            else "what is read is not said",
+            "give `--topic NAME`, several times if you want, or `--topic-pattern REGEX`",
+        )
+    if topics is not None and len(set(topics)) < len(topics):
+        raise UsageError("`--topic` names a topic twice", "name each topic once")
+    several = topics is None or len(topics) > 1
+    if checkpoint is not None and several and _EACH not in str(checkpoint):
+        raise UsageError(
+            f"`--checkpoint {checkpoint}` would be the checkpoint of several topics",
             f"leave it out, or put `{_EACH}` into it: each topic has a checkpoint of its own",
         )
-    return {
-        topic: (_of(topic, table), None if checkpoint is None else _of(topic, checkpoint))
-        for topic in topics
-    }
+    return topics
 
 
 def _of(topic: str, place: Path) -> Path:
@@ -218,11 +235,14 @@ def _schemas(prepared: Any) -> dict[str, str]:
     }
 
 
-def _show_schemas(schemas: Mapping[str, Mapping[str, str]]) -> None:
-    """On stderr: a schema that was inferred is seen before the ingest begins."""
-    for topic, parts in schemas.items():
-        for part, text in parts.items():
-            terminal.print_aside(f"{part}s of `{topic}`: {text}")
+def _show(topic: str, what: Any) -> None:
+    """On stderr, before a topic is read: the types that its keys and values get, or why it has to
+    wait."""
+    if isinstance(what, UsageError):
+        terminal.print_aside(f"`{topic}` has to wait: {what.message}\nhint: {what.hint}")
+        return
+    for part, text in _schemas(what).items():
+        terminal.print_aside(f"{part}s of `{topic}`: {text}")
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:

@@ -29,6 +29,7 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.jobs.ingest_plan import Prepared
+from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
@@ -37,6 +38,7 @@ from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskRe
 from tidelog.pipeline.topics.progress import source_lag
 
 _POLL_S: Final = 0.5
+_LOOK_S: Final = 10.0
 MAX_UNREPORTED_BATCHES: Final = 1000
 """More than end between two looks; of more, the oldest are not reported."""
 _STARTS_WITHOUT_A_BATCH: Final = 5
@@ -68,6 +70,8 @@ class Progress:
 
 OnProgress = Callable[[Progress], None]
 IsOver = Callable[[], bool]
+Joining = Callable[[], Sequence[Prepared]]
+"""Topics that are to be read from now on as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +247,12 @@ def ingest_all(
     prepared: Sequence[Prepared],
     on_progress: OnProgress = lambda _: None,
     is_over: IsOver = lambda: False,
+    joining: Joining | None = None,
 ) -> dict[str, IngestResult]:
-    """Runs an ingest of each topic, side by side, and returns the results by topic. When one fails
-    or finds a violation, those without an end are ended too. Raises as `ingest` does, for the
-    first that failed."""
+    """Runs an ingest of each topic, side by side, and returns the results by topic. A run without
+    an end asks `joining`, if there is one, every ten seconds. When one topic fails or has a
+    violation, those without an end are ended too. Raises as `ingest` does, for the first that
+    failed."""
     is_ending = threading.Event()
 
     def run(one: Prepared) -> IngestResult:
@@ -262,10 +268,16 @@ def ingest_all(
             is_ending.set()
         return result
 
-    if len(prepared) == 1:
+    if len(prepared) == 1 and joining is None:
         return {prepared[0].plan.topic: run(prepared[0])}
-    with ThreadPoolExecutor(len(prepared), thread_name_prefix="ingest") as threads:
+    is_endless = any(one.plan.interval_s is not None for one in prepared)
+    with ThreadPoolExecutor(MAX_TOPICS, thread_name_prefix="ingest") as threads:
         running = {one.plan.topic: threads.submit(run, one) for one in prepared}
+        looked_at = time.monotonic()
+        while joining and is_endless and not is_over() and not is_ending.wait(_POLL_S):
+            if time.monotonic() - looked_at > _LOOK_S:
+                running |= {one.plan.topic: threads.submit(run, one) for one in joining()}
+                looked_at = time.monotonic()
     return {topic: future.result() for topic, future in running.items()}
 
 

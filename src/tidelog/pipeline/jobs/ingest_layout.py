@@ -7,13 +7,15 @@ wrong and not the records.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
-from tidelog.errors import UsageError
+from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.errors import DataLoss
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.source import read_ranges
@@ -105,15 +107,19 @@ def _check_sample(part: str, layout: Layout, sample: Sequence[bytes | None]) -> 
 
 
 def sample_of(options: SourceOptions, client: Client, starts: Offsets) -> pa.Table | None:
-    """Keys and values of the first records behind `starts`; `None` where there is none. Raises
-    what reading raises."""
+    """Keys and values of the first records behind `starts`; `None` where there is none. Ends
+    before records that are lost or damaged: the ingest reports them. Raises
+    `ClusterUnavailable`."""
     committed = options.rules.read_committed
     earliest, latest = client.earliest_and_latest(sorted(starts), read_committed=committed)
     ranges = [
         OffsetRange(*tp, max(start, earliest[tp]), latest[tp])
         for tp, start in sorted(starts.items())
     ]
-    batches = list(_first_records([one for one in ranges if one.length], options, client))
+    batches = []
+    with suppress(DataLoss, CorruptBatch):
+        for batch in _first_records([one for one in ranges if one.length], options, client):
+            batches.append(batch)
     return pa.Table.from_batches(batches) if batches else None
 
 

@@ -1,5 +1,8 @@
 """The ingest: a topic in a Delta table, once, whatever ended the run before."""
 
+from collections import Counter
+from decimal import Decimal
+
 import pytest
 from deltalake import DeltaTable
 from pyspark.testing import assertDataFrameEqual
@@ -17,8 +20,12 @@ from tidelog.pipeline.jobs.ingest import (
     ingest,
     ingest_all,
 )
+from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
-from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
+from tidelog.pipeline.jobs.ingest_topics import Topics
+from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table
+from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.schema_text import parse_schema, schema_text
 from tidelog.records.batch import stamp
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
@@ -210,10 +217,39 @@ def test_several_topics_arrive_side_by_side_in_one_table(spark, brokers, tmp_pat
         "u": (10, True),
     }
     assert {far.topic for far in reported} == {"t", "u"}
-    table, accounts = (read(spark, tmp_path / "table") for read in (read_table, read_accounts))
-    rows = {row["topic"]: row["count"] for row in table.groupBy("topic").count().collect()}
+    reads = read_table, read_accounts, read_quarantine
+    whole = [read(spark, tmp_path / "table") for read in reads]
+    rows = {row["topic"]: row["count"] for row in whole[0].groupBy("topic").count().collect()}
     assert rows == {"t": 50, "u": 10}
-    assert faults(table, accounts) == []
+    assert faults(*whole) == []
+
+
+def test_a_typed_topic_gets_fields_and_a_quarantine(spark, tmp_path):
+    good, bad, more = b'{"id": 1, "name": "x"}', b'{"id": "x"}', b'{"id": 2, "price": 1.5}'
+    contents = [batch(0, value=good), batch(10, value=bad), batch(20, value=more)]
+    partition = ScriptedPartition(contents[:2])
+    with ScriptedCluster({_P0: partition}) as brokers:
+        place = (brokers.bootstrap_servers, "t", tmp_path / "table")
+        prepared = prepare(IngestPlan(*place, value=AskedLayout(Format.JSON)))
+        assert schema_text(prepared.value.type) == "id bigint, name string"
+        first = ingest(spark, prepared)
+        assert (first.rows, first.quarantined_rows, first.violations) == (10, 10, ())
+        partition.batches.append(contents[2])
+        wider = parse_schema("id bigint, price decimal(9,2)")
+        second = ingest(spark, prepare(IngestPlan(*place, value=AskedLayout(Format.JSON, wider))))
+        assert (second.rows, second.quarantined_rows) == (10, 0)
+        assert second.positions == {"t:0": 30}
+    rows, accounts, quarantine = (
+        read(spark, tmp_path / "table") for read in (read_table, read_accounts, read_quarantine)
+    )
+    assert faults(rows, accounts, quarantine) == []
+    found = rows.selectExpr("value.*").distinct()
+    assert sorted(tuple(row) for row in found.collect()) == [
+        (1, "x", None),
+        (2, None, Decimal("1.50")),
+    ]
+    bytes_ = {(row["part"], bytes(row["value"])) for row in quarantine.collect()}
+    assert bytes_ == {("value", bad)}
 
 
 def test_a_topic_that_fails_ends_the_others_that_have_no_end(spark, brokers, tmp_path):
@@ -225,6 +261,29 @@ def test_a_topic_that_fails_ends_the_others_that_have_no_end(spark, brokers, tmp
     ]
     with pytest.raises(JobFailed, match="DataLoss: `u-7`"):
         ingest_all(spark, [prepare(plan) for plan in plans])
+
+
+def test_a_topic_that_matches_later_joins_a_run_without_an_end(
+    spark, brokers, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tidelog.pipeline.jobs.ingest._LOOK_S", 0.0)
+    read = Counter()
+
+    def plan(name):
+        return IngestPlan(brokers.bootstrap_servers, name, tmp_path / name, interval_s=0.5)
+
+    def progress(far):
+        read[far.topic] = far.rows
+        brokers.partitions.setdefault(TopicPartition("u", 7), ScriptedPartition(batches(1)))
+
+    topics = Topics(brokers.bootstrap_servers, None, "[tu]", plan, lambda *what: None)
+    done = ingest_all(
+        spark, topics.first(), progress, lambda: read == {"t": 50, "u": 10}, topics.joining
+    )
+    assert {name: (one.rows, one.is_clean) for name, one in done.items()} == {
+        "t": (50, True),
+        "u": (10, True),
+    }
 
 
 def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):

@@ -12,7 +12,9 @@ from tests.pipeline.ingest_rig import (
 )
 from tidelog.env.prng import Prng
 from tidelog.pipeline.jobs.ingest import ingest
+from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
+from tidelog.pipeline.typed.formats import Format
 
 pytestmark = pytest.mark.spark
 
@@ -27,8 +29,10 @@ def test_a_killed_driver_loses_and_repeats_nothing(spark, cluster, tmp_path):
         wait_for_table(plan, process, 1)
         assert process.kill("driver", Prng(1))
     feeder.close()
-    ingest(spark, prepare(IngestPlan(cluster.bootstrap_servers, plan.topic, tmp_path / "table")))
+    place = cluster.bootstrap_servers, plan.topic, tmp_path / "table"
+    ingest(spark, prepare(IngestPlan(*place, value=AskedLayout(Format.JSON))))
     found = KillResult()
     judge(cluster, plan, feeder, found)
     assert (found.lost, found.duplicates, found.misplaced, found.violations) == (0, 0, 0, 0)
     assert found.rows == found.log_end_offsets >= found.acknowledged > 0
+    assert found.quarantined == -(-found.rows // 50)

@@ -14,15 +14,21 @@ _FAULTS = "topic string, partition int, kind string, offset long"
 
 @pytest.fixture
 def table(spark):
-    """Rows (topic, partition, offset, epoch) and accounts (topic, partition, start, end, rows)."""
+    """Rows (topic, partition, offset, epoch), accounts (topic, partition, start, end, rows) of a
+    table from before there was a quarantine, and a quarantine like the rows."""
 
-    def table(more_rows=(), accounts=_ACCOUNTS, rows=_ROWS):
+    def table(more_rows=(), accounts=_ACCOUNTS, rows=_ROWS, quarantine=()):
         return (
             spark.createDataFrame(
                 [*rows, *more_rows], "topic string, partition int, offset long, leader_epoch int"
             ),
             spark.createDataFrame(
-                accounts, "topic string, partition int, start long, end long, rows long"
+                [(*line, None) for line in accounts],
+                "topic string, partition int, start long, end long, rows long, "
+                "quarantined_rows long",
+            ),
+            spark.createDataFrame(
+                quarantine, "topic string, partition int, offset long, leader_epoch int"
             ),
         )
 
@@ -34,24 +40,29 @@ def test_a_table_that_matches_its_accounts_has_no_faults(table):
 
 
 def test_places_that_stand_twice_and_epochs_that_go_back_are_found(spark, table):
-    rows, _ = table([("t", 1, 5, 0), ("t", 0, 7, 0), ("u", 0, 5, 0)])
+    rows, _, _ = table([("t", 1, 5, 0), ("t", 0, 7, 0), ("u", 0, 5, 0)])
     expected = [("t", 1, "DUPLICATE", 5), ("t", 0, "EPOCH_REGRESSION", 7)]
     assertDataFrameEqual(row_faults(rows), spark.createDataFrame(expected, _FAULTS))
 
 
 def test_rows_that_no_account_has_and_accounts_without_rows_are_found(spark, table):
-    rows, accounts = table([("u", 3, 1, 0)], [*_ACCOUNTS, ("v", 0, 0, 2, 2)])
+    faulty = table([("u", 3, 1, 0)], [*_ACCOUNTS, ("v", 0, 0, 2, 2)])
     expected = [("u", 3, "ROWS", 1), ("v", 0, "ROWS", -1)]
-    assertDataFrameEqual(account_faults(rows, accounts), spark.createDataFrame(expected, _FAULTS))
+    assertDataFrameEqual(account_faults(*faulty), spark.createDataFrame(expected, _FAULTS))
 
 
 def test_accounts_that_do_not_follow_each_other_are_found(spark, table):
-    rows, accounts = table(accounts=[("t", 0, 5, 7, 2), ("t", 0, 8, 9, 1), ("t", 1, 5, 6, 1)])
+    faulty = table(accounts=[("t", 0, 5, 7, 2), ("t", 0, 8, 9, 1), ("t", 1, 5, 6, 1)])
     expected = [("t", 0, "GAP", 8)]
-    assertDataFrameEqual(account_faults(rows, accounts), spark.createDataFrame(expected, _FAULTS))
+    assertDataFrameEqual(account_faults(*faulty), spark.createDataFrame(expected, _FAULTS))
 
 
 def test_faults_are_summed_up_by_partition_and_kind(table):
     found = faults(*table([("t", 0, 5, 1), ("t", 0, 6, 1)]))
     assert found == [Fault("t", 0, "DUPLICATE", 2, 5), Fault("t", 0, "ROWS", 1, 5)]
     assert str(found[0]) == "DUPLICATE `t-0`: 2 in the table, the first at offset 5"
+
+
+def test_the_quarantine_counts_like_the_table(table):
+    found = faults(*table(quarantine=[("t", 0, 6, 1)]))
+    assert found == [Fault("t", 0, "DUPLICATE", 1, 6), Fault("t", 0, "QUARANTINE", 1, 6)]

@@ -25,6 +25,7 @@ from tidelog.cli.spark_ingest_report import Done, print_done, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
+from tidelog.pipeline.typed.formats import Format
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
@@ -42,7 +43,17 @@ Table = Annotated[
 ]
 
 
-Topics = Annotated[list[str], option("--topic", "A topic to read; give it several times.", "NAME")]
+Topics = Annotated[
+    list[str] | None, option("--topic", "A topic to read; give it several times.", "NAME")
+]
+Pattern = Annotated[
+    str | None,
+    option(
+        "--topic-pattern",
+        "All topics whose whole name matches; new ones join a run without an end.",
+        "REGEX",
+    ),
+]
 Checkpoint = Annotated[
     Path | None,
     option(
@@ -75,6 +86,23 @@ StartingOffsets = Annotated[
 Verify = Annotated[
     bool, option("--verify", "At the end, check the whole table against its accounts.")
 ]
+KeyFormat = Annotated[
+    Format, option("--key-format", "What keys are: raw bytes, string, json or csv.", "FORMAT")
+]
+KeySchema = Annotated[
+    Path | None, option("--key-schema", "The same for keys of format json or csv.", "FILE")
+]
+ValueFormat = Annotated[
+    Format, option("--value-format", "What values are: raw bytes, string, json or csv.", "FORMAT")
+]
+ValueSchema = Annotated[
+    Path | None,
+    option(
+        "--value-schema",
+        "File of the fields: `id bigint, …`. json without it: the table's, or a sample's.",
+        "FILE",
+    ),
+]
 SourceOptions = Annotated[
     list[str] | None,
     option("--option", "An option of the source; give it several times.", "NAME=VALUE"),
@@ -85,13 +113,18 @@ Conf = Annotated[
 
 
 def ingest(
-    topics: Topics,
     table: Table,
+    topics: Topics = None,
+    topic_pattern: Pattern = None,
     bootstrap_server: Bootstrap = None,
     checkpoint: Checkpoint = None,
     trigger: Trigger = None,
     continuous: Continuous = False,
     starting_offsets: StartingOffsets = None,
+    key_format: KeyFormat = Format.RAW,
+    key_schema: KeySchema = None,
+    value_format: ValueFormat = Format.RAW,
+    value_schema: ValueSchema = None,
     verify: Verify = False,
     options: SourceOptions = None,
     conf: Conf = None,
@@ -103,56 +136,69 @@ def ingest(
     Several topics share the table, side by side; with `{topic}` in its path each has one of its
     own. The table knows how far it has each partition: after a crash, or with a new checkpoint, the
     ingest goes on where the table ends. Each batch is accounted for in the table `_continuity`
-    beside the rows. Exit code 1 when offsets are missing without a reason, came twice, or leader
-    epochs went back.
+    beside the rows; records that do not parse are in the table `_quarantine`. Exit code 1 when
+    offsets are missing without a reason, came twice, or leader epochs went back.
     """
     interval_s = _interval(trigger, continuous)
     check_master(master, assignments(conf))
+    names = _topics(topics, topic_pattern, checkpoint)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    places = _places(topics, table, checkpoint)
-    with needs_spark(), _named_failures(topics, table):
+    given = assignments(options)
+    asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
+    with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest import ingest_all
-        from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare_all
+        from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+        from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
-        given = assignments(options)
-        plans = [
-            IngestPlan(bootstrap, topic, *place, starting_offsets, interval_s, given)
-            for topic, place in places.items()
-        ]
-        prepared = prepare_all(plans)
+        def plan(topic: str) -> IngestPlan:
+            place = _of(topic, table), None if checkpoint is None else _of(topic, checkpoint)
+            layouts = {part: _layout(topic, *one) for part, one in asked.items()}
+            return IngestPlan(
+                *(bootstrap, topic, *place, starting_offsets, interval_s, given), **layouts
+            )
+
+        chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, _show)
+        prepared = chosen.first()
         with (
             open_session(master, assignments(conf)) as spark,
             interruptible() as is_over,
             shown_progress(is_endless=interval_s is not None) as on_progress,
         ):
-            results = ingest_all(spark, prepared, on_progress, is_over)
-            tables = dict.fromkeys(one for one, _ in places.values())
+            joining = None if topic_pattern is None else chosen.joining
+            results = ingest_all(spark, prepared, on_progress, is_over, joining)
+            tables = dict.fromkeys(_of(topic, table) for topic in results)
             faults = {one: _faults(spark, one) for one in tables} if verify else {}
     done = [
-        Done(topic, table, results[topic], faults.get(table))
-        for topic, (table, _) in places.items()
+        Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), _schemas(one))
+        for topic, result in results.items()
+        for one in [chosen.prepared[topic]]
     ]
     print_done(done, output)
     if not all(one.is_good for one in done):
         raise BadAnswer
 
 
-def _places(
-    topics: list[str], table: Path, checkpoint: Path | None
-) -> dict[str, tuple[Path, Path | None]]:
-    """Table and checkpoint of each topic. Raises `UsageError` where topics would share a
-    checkpoint, and for a topic that is named twice."""
-    if len(set(topics)) < len(topics):
-        raise UsageError("`--topic` names a topic twice", "name each topic once")
-    if checkpoint is not None and len(topics) > 1 and _EACH not in str(checkpoint):
+def _topics(
+    topics: list[str] | None, pattern: str | None, checkpoint: Path | None
+) -> list[str] | None:
+    """The topics that are named; `None` for a pattern. Raises `UsageError` unless it is one of the
+    two, for a topic that is named twice, and where topics would share a checkpoint."""
+    if (topics is None) == (pattern is None):
         raise UsageError(
-            f"`--checkpoint {checkpoint}` would be the checkpoint of {len(topics)} topics",
+            "`--topic` and `--topic-pattern` both say what is read"
+            if topics
+            else "what is read is not said",
+            "give `--topic NAME`, several times if you want, or `--topic-pattern REGEX`",
+        )
+    if topics is not None and len(set(topics)) < len(topics):
+        raise UsageError("`--topic` names a topic twice", "name each topic once")
+    several = topics is None or len(topics) > 1
+    if checkpoint is not None and several and _EACH not in str(checkpoint):
+        raise UsageError(
+            f"`--checkpoint {checkpoint}` would be the checkpoint of several topics",
             f"leave it out, or put `{_EACH}` into it: each topic has a checkpoint of its own",
         )
-    return {
-        topic: (_of(topic, table), None if checkpoint is None else _of(topic, checkpoint))
-        for topic in topics
-    }
+    return topics
 
 
 def _of(topic: str, place: Path) -> Path:
@@ -161,10 +207,42 @@ def _of(topic: str, place: Path) -> Path:
 
 def _faults(spark: Any, table: Path) -> list[Any]:
     """What is wrong with the whole table, by its rows."""
-    from tidelog.pipeline.jobs.table import faults, read_accounts, read_table
+    from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table
 
     with terminal.progress("checking the table"):
-        return faults(read_table(spark, table), read_accounts(spark, table))
+        reads = read_table, read_accounts, read_quarantine
+        return faults(*(read(spark, table) for read in reads))
+
+
+def _layout(topic: str, what: Format, schema: Path | None) -> Any:
+    """What the options say of the keys or values of a topic. Raises `UsageError`."""
+    from tidelog.pipeline.jobs.ingest_layout import AskedLayout
+    from tidelog.pipeline.typed.schema_text import read_schema
+
+    fields = None if schema is None else read_schema(_of(topic, schema))
+    return AskedLayout(what, fields)
+
+
+def _schemas(prepared: Any) -> dict[str, str]:
+    """The types of keys and values, as a schema file has them, where they are not raw bytes."""
+    from tidelog.pipeline.typed.schema_text import schema_text, type_text
+
+    layouts = {"key": prepared.key, "value": prepared.value}
+    return {
+        part: schema_text(one.type) if one.format.has_fields else type_text(one.type)
+        for part, one in layouts.items()
+        if one.format is not Format.RAW
+    }
+
+
+def _show(topic: str, what: Any) -> None:
+    """On stderr, before a topic is read: the types that its keys and values get, or why it has to
+    wait."""
+    if isinstance(what, UsageError):
+        terminal.print_aside(f"`{topic}` has to wait: {what.message}\nhint: {what.hint}")
+        return
+    for part, text in _schemas(what).items():
+        terminal.print_aside(f"{part}s of `{topic}`: {text}")
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,8 @@ class Done:
     result: "IngestResult"
     faults: "list[Fault] | None"
     """Of the whole table; `None` when it was not verified."""
+    schemas: dict[str, str] = field(default_factory=dict)
+    """The types of keys and values, where they are not raw."""
 
     @property
     def is_good(self) -> bool:
@@ -39,7 +41,8 @@ class Done:
         """What scripts read."""
         verified = {} if self.faults is None else {"faults": terminal.plain(self.faults)}
         about = {"table": str(self.table), "clean": self.result.is_clean}
-        return {**about, **terminal.plain(self.result), **verified}
+        schemas = {"schemas": self.schemas} if self.schemas else {}
+        return {**about, **terminal.plain(self.result), **schemas, **verified}
 
 
 @contextmanager
@@ -71,6 +74,7 @@ def progress_line(far: "Progress") -> str:
     parts[0] += f" in {counted(far.batches, 'batch', 'batches')}"
     parts += [] if far.lag is None else [f"{far.lag:,} behind"]
     parts.append(f"{far.rows_per_s:,.0f} rows/s")
+    parts += [f"{far.quarantined_rows:,} quarantined"] if far.quarantined_rows else []
     parts += [] if far.newest_age_s is None else [f"newest record {far.newest_age_s:,.1f} s old"]
     return ", ".join(parts)
 
@@ -94,12 +98,14 @@ def _print_tables(done: Sequence[Done]) -> None:
         for violation in result.violations:
             terminal.print_line(violation)
         repeated = f", {result.repeated_batches} run again" if result.repeated_batches else ""
+        bad = counted(result.quarantined_rows, "record")
+        quarantined = f"{bad} in the quarantine, " if result.quarantined_rows else ""
         verdict = "continuous" if result.is_clean else "NOT continuous"
         named = "" if len(done) == 1 else f"{one.topic}: "
         terminal.print_line(
             f"{named}{counted(result.rows, 'row')} in "
             f"{counted(result.batches, 'batch', 'batches')}{repeated}, "
-            f"{counted(result.control_rows, 'control record')}, "
+            f"{counted(result.control_rows, 'control record')}, {quarantined}"
             f"{counted(result.gap_rows, 'offset')} missing, in {result.seconds:.1f} s: {verdict}"
         )
     for table, faults in {one.table: one.faults for one in done}.items():

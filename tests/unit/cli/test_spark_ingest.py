@@ -10,7 +10,7 @@ from tests.unit.cli.command import tidelog
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
-from tidelog.cli.spark_ingest import _interval, _named_failures, _places
+from tidelog.cli.spark_ingest import _interval, _named_failures, _of, _topics
 from tidelog.cli.terminal import NoAnswer, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
@@ -58,6 +58,10 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--trigger", "soon"], "`--trigger` is `soon`"),
         (["--topic", "t", "--conf", "x"], "`x`"),
         (["--topic", "t", "--topic", "nix"], "topic `nix` does not exist"),
+        (["--topic-pattern", "n.*"], "no topic matches `--topic-pattern n.*`"),
+        (["--topic-pattern", "n["], "n["),
+        (["--topic-pattern", "t", "--topic", "t"], "both say what is read"),
+        ([], "what is read is not said"),
         (["--topic", "t", "--topic", "t"], "names a topic twice"),
         (["--topic", "t", "--master", "local", "--master", "yarn"], "`--master` is given twice"),
         (["--topic", "t", "--option", "columns=offset"], "sets the source's `columns` itself"),
@@ -72,6 +76,11 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--master", "nowhere:7077"], "not an address of a Spark cluster"),
         (["--topic", "t", "--conf", "spark.master=local"], "would be another master"),
         (["--topic", "t", "--checkpoint", "gs://b/x"], "`gs:`, which is not served"),
+        (["--topic", "t", "--value-format", "csv"], "the fields of CSV values have no names"),
+        (["--topic", "t", "--value-format", "json"], "no value to infer a schema from"),
+        (["--topic", "t", "--value-format", "avro"], "avro"),
+        (["--topic", "t", "--value-schema", "nix.ddl"], "`nix.ddl` cannot be read"),
+        (["--topic", "t", "--key-schema", "{topic}.ddl"], "`t.ddl` cannot be read"),
     ],
 )
 def test_wrong_use_is_reported_before_spark_starts(capsys, tmp_path, brokers, arguments, message):
@@ -160,14 +169,23 @@ def test_a_file_address_is_a_path_and_another_address_makes_no_directory(
 
 
 def test_topics_share_a_table_or_have_one_each():
-    table, each = Path("tables/all"), Path("tables/{topic}")
-    assert _places(["a", "b"], table, None) == {"a": (table, None), "b": (table, None)}
-    assert _places(["a", "b"], each, Path("c/{topic}")) == {
-        "a": (Path("tables/a"), Path("c/a")),
-        "b": (Path("tables/b"), Path("c/b")),
-    }
-    with pytest.raises(UsageError, match="checkpoint of 2 topics"):
-        _places(["a", "b"], table, Path("c"))
+    assert _of("a", Path("tables/all")) == Path("tables/all")
+    assert _of("a", Path("tables/{topic}")) == Path("tables/a")
+    assert _topics(["a", "b"], None, Path("c/{topic}")) == ["a", "b"]
+    assert _topics(["a"], None, Path("c")) == ["a"]
+    assert _topics(None, "a.*", None) is None
+    for topics, pattern in ((["a", "b"], None), (None, "a.*")):
+        with pytest.raises(UsageError, match="checkpoint of several topics"):
+            _topics(topics, pattern, Path("c"))
+
+
+@pytest.mark.parametrize(
+    ("topics", "pattern", "message"),
+    [(None, None, "what is read is not said"), (["a"], "a", "both say what is read")],
+)
+def test_topics_are_named_or_match(topics, pattern, message):
+    with pytest.raises(UsageError, match=message):
+        _topics(topics, pattern, None)
 
 
 def test_a_table_is_compacted_without_spark(capsys, tmp_path):

@@ -6,15 +6,25 @@ import pyarrow as pa
 
 from tidelog.pipeline.tables.continuity import judge
 from tidelog.pipeline.tables.table import BronzeTable, TableBatch
-from tidelog.pipeline.tables.table_files import TableTask, write_files
+from tidelog.pipeline.tables.table_files import RAW, TableTask, table_schema, write_files
 from tidelog.pipeline.topics.source import SOURCE_SCHEMA
+from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.values import OffsetRange
 
 TOPIC_ID = "00" * 16
 
 
-def rows(start: int, end: int, *, topic: str = "t", partition: int = 0, control: bool = False):
-    """One row per offset of [start, end); with `control` the last one is a control record."""
+def rows(
+    start: int,
+    end: int,
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    control: bool = False,
+    value: str = "v%d",
+):
+    """One row per offset of [start, end); with `control` the last one is a control record. `value`
+    takes the offset."""
     found = [
         {
             "topic": topic,
@@ -24,7 +34,7 @@ def rows(start: int, end: int, *, topic: str = "t", partition: int = 0, control:
             "timestamp": 1_000_000 + offset,
             "timestamp_type": 0,
             "key": b"k",
-            "value": b"v%d" % offset,
+            "value": (value % offset).encode(),
             "headers": [{"key": "h", "value": None}] if offset % 2 else None,
             "producer_id": 9,
             "producer_epoch": 2,
@@ -36,16 +46,20 @@ def rows(start: int, end: int, *, topic: str = "t", partition: int = 0, control:
     return pa.RecordBatch.from_pylist(found, schema=SOURCE_SCHEMA)
 
 
-def open_table(directory: Path, topic: str = "t", topic_id: str = TOPIC_ID) -> BronzeTable:
+def open_table(
+    directory: Path, topic: str = "t", topic_id: str = TOPIC_ID, value: Layout = RAW
+) -> BronzeTable:
     """The table, made if it is not there."""
-    return BronzeTable.open(directory, topic, topic_id)
+    return BronzeTable.open(directory, topic, topic_id, schema=table_schema(RAW, value))
 
 
-def written(table: BronzeTable, batch: int, *batches: pa.RecordBatch, app="app") -> TableBatch:
+def written(
+    table: BronzeTable, batch: int, *batches: pa.RecordBatch, app="app", value: Layout = RAW
+) -> TableBatch:
     """The files and the account of a batch that has exactly these rows; not committed."""
-    report = write_files(TableTask(str(table.directory), batch), iter(batches))
+    report = write_files(TableTask(str(table.directory), batch, value=value), iter(batches))
     ranges = [
         OffsetRange(one.topic, one.partition, one.first, one.last + 1) for one in report.pieces
     ]
     account = judge(ranges, report.pieces, table.positions, compacted=False, batch=batch)
-    return TableBatch(app, batch, report.files, tuple(account))
+    return TableBatch(app, batch, report.files, tuple(account), report.quarantine)

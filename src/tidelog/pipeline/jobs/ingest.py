@@ -29,6 +29,7 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.jobs.ingest_plan import Prepared
+from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
@@ -37,6 +38,7 @@ from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskRe
 from tidelog.pipeline.topics.progress import source_lag
 
 _POLL_S: Final = 0.5
+_LOOK_S: Final = 10.0
 MAX_UNREPORTED_BATCHES: Final = 1000
 """More than end between two looks; of more, the oldest are not reported."""
 _STARTS_WITHOUT_A_BATCH: Final = 5
@@ -62,10 +64,14 @@ class Progress:
     """Those of the newest batch, by the time since the one before."""
     newest_age_s: float | None = None
     """How old the newest record of the newest batch was when it was in the table."""
+    quarantined_rows: int = 0
+    """Records of all batches that did not parse."""
 
 
 OnProgress = Callable[[Progress], None]
 IsOver = Callable[[], bool]
+Joining = Callable[[], Sequence[Prepared]]
+"""Topics that are to be read from now on as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ class IngestResult:
     positions: Mapping[str, int]
     """How far the table has the topic: `{"topic:partition": next offset}`."""
     violations: tuple[str, ...]
+    quarantined_rows: int = 0
+    """Records that did not parse; they are in the quarantine."""
 
     @property
     def is_clean(self) -> bool:
@@ -112,6 +120,7 @@ class BatchWriter:
         self._synced_at = time.monotonic()
         # The accounts of the batches of this run that are in the table.
         self.batches = self.repeated_batches = self.rows = self.control_rows = self.gap_rows = 0
+        self.quarantined_rows = 0
         # What was wrong with them.
         self.violations: list[Continuity] = []
         # Held while a batch is written: a query that is stopped does not wait for this side of it.
@@ -144,7 +153,8 @@ class BatchWriter:
         if not account:
             return
         files = tuple(file for report in reports for file in report.files)
-        table.commit(TableBatch(identity.app, batch, files, tuple(account)))
+        bad = tuple(file for report in reports for file in report.quarantine)
+        table.commit(TableBatch(identity.app, batch, files, tuple(account), bad))
         self._count(account)
         self._note(batch, account, max(report.newest_ms for report in reports))
         if time.monotonic() - self._synced_at > _SYNC_S:
@@ -152,7 +162,9 @@ class BatchWriter:
             self._synced_at = time.monotonic()
 
     def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
-        task = TableTask(str(self.prepared.table.directory), batch)
+        prepared = self.prepared
+        where = str(prepared.table.directory)
+        task = TableTask(where, batch, key=prepared.key, value=prepared.value)
         written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
@@ -188,6 +200,7 @@ class BatchWriter:
             rows,
             round(per_s, 1),
             age_s,
+            self.quarantined_rows,
         )
         self.finished.append((far, self.prepared.table.ends))
 
@@ -196,6 +209,7 @@ class BatchWriter:
         self.rows += sum(line.rows for line in account)
         self.control_rows += sum(line.control_rows for line in account)
         self.gap_rows += sum(line.gap_rows for line in account)
+        self.quarantined_rows += sum(line.quarantined_rows for line in account)
         self.violations += [line for line in account if line.is_violation]
 
 
@@ -216,7 +230,10 @@ def ingest(
     finally:
         with writer.busy:
             prepared.table.sync_continuity()
-    counts = ("batches", "repeated_batches", "rows", "control_rows", "gap_rows")
+    counts = (
+        *("batches", "repeated_batches", "rows", "control_rows", "gap_rows"),
+        "quarantined_rows",
+    )
     return IngestResult(
         **{name: getattr(writer, name) for name in counts},
         seconds=round(time.monotonic() - begun, 3),
@@ -230,10 +247,12 @@ def ingest_all(
     prepared: Sequence[Prepared],
     on_progress: OnProgress = lambda _: None,
     is_over: IsOver = lambda: False,
+    joining: Joining | None = None,
 ) -> dict[str, IngestResult]:
-    """Runs an ingest of each topic, side by side, and returns the results by topic. When one fails
-    or finds a violation, those without an end are ended too. Raises as `ingest` does, for the
-    first that failed."""
+    """Runs an ingest of each topic, side by side, and returns the results by topic. A run without
+    an end asks `joining`, if there is one, every ten seconds. When one topic fails or has a
+    violation, those without an end are ended too. Raises as `ingest` does, for the first that
+    failed."""
     is_ending = threading.Event()
 
     def run(one: Prepared) -> IngestResult:
@@ -249,10 +268,16 @@ def ingest_all(
             is_ending.set()
         return result
 
-    if len(prepared) == 1:
+    if len(prepared) == 1 and joining is None:
         return {prepared[0].plan.topic: run(prepared[0])}
-    with ThreadPoolExecutor(len(prepared), thread_name_prefix="ingest") as threads:
+    is_endless = any(one.plan.interval_s is not None for one in prepared)
+    with ThreadPoolExecutor(MAX_TOPICS, thread_name_prefix="ingest") as threads:
         running = {one.plan.topic: threads.submit(run, one) for one in prepared}
+        looked_at = time.monotonic()
+        while joining and is_endless and not is_over() and not is_ending.wait(_POLL_S):
+            if time.monotonic() - looked_at > _LOOK_S:
+                running |= {one.plan.topic: threads.submit(run, one) for one in joining()}
+                looked_at = time.monotonic()
     return {topic: future.result() for topic, future in running.items()}
 
 

@@ -8,19 +8,30 @@ option that was given has an effect.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from tidelog.client.core.values import EARLIEST
 from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.jobs.ingest_layout import (
+    RAW_BYTES,
+    AskedLayout,
+    check_asked,
+    choose_layout,
+    sample_of,
+)
 from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable
+from tidelog.pipeline.tables.table_files import table_schema
+from tidelog.pipeline.tables.table_schema import existing_schema
 from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
+from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.values import Offsets
 
 _TIMES: Final = (Option.STARTING_TIMESTAMP, Option.STARTING_BY_TIMESTAMP, Option.STARTING_STRATEGY)
@@ -55,6 +66,8 @@ class IngestPlan:
     """Seconds between two batches of a continuous run; `None` for a run that ends when it has read
     what is there."""
     options: Mapping[str, str] = field(default_factory=dict)
+    key: AskedLayout = RAW_BYTES
+    value: AskedLayout = RAW_BYTES
 
     @property
     def table_directory(self) -> Path:
@@ -87,6 +100,8 @@ class Prepared:
     identity: checkpoint.Identity
     starting: str
     """The source's `startingOffsets`, with every partition that the topic has now."""
+    key: Layout
+    value: Layout
 
 
 def prepare(plan: IngestPlan) -> Prepared:
@@ -109,21 +124,38 @@ class _Topic:
     topic_id: str
     starts: Offsets
     """Where the ingest would begin, if the table has nothing of it."""
+    sample: Any
+    """The first keys and values, an Arrow table; `None` where none is needed, or none is there."""
 
 
 def _find(plan: IngestPlan) -> _Topic:
     _check_options(plan)
+    for part, layout in (("key", plan.key), ("value", plan.value)):
+        check_asked(part, layout)
     asked = plan.starting_offsets or "earliest"
     options = parse_options(plan.source_options(asked, is_first=True), streaming=True)
     with Client(options.rules.bootstrap) as client:
         leaders = client.metadata([plan.topic]).leaders
         topic_id = leaders[min(leaders)].topic_id.hex()
-        return _Topic(options, topic_id, initial_position(options, client).offsets)
+        starts = initial_position(options, client).offsets
+        needs_sample = (
+            plan.key.format is not Format.RAW or plan.value.format is not Format.RAW
+        ) and existing_schema(plan.table_directory) is None
+        sample = sample_of(options, client, starts) if needs_sample else None
+    return _Topic(options, topic_id, starts, sample)
 
 
 def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
     known = checkpoint.read_identity(plan.checkpoint_directory)
-    table = BronzeTable.open(plan.table_directory, plan.topic, topic.topic_id, create=known is None)
+    key = _layout("key", plan.key, plan, topic)
+    value = _layout("value", plan.value, plan, topic)
+    table = BronzeTable.open(
+        plan.table_directory,
+        plan.topic,
+        topic.topic_id,
+        schema=table_schema(key, value),
+        create=known is None,
+    )
     birth = {
         tp: table.positions[tp].end if tp in table.positions else start
         for tp, start in sorted(topic.starts.items())
@@ -149,7 +181,14 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
         identity = known
         begun = from_text(known.birth)
         birth = {tp: begun.get(tp, EARLIEST) for tp in topic.starts}
-    return Prepared(plan, topic.options, table, identity, checkpoint.starting_json(birth))
+    starting = checkpoint.starting_json(birth)
+    return Prepared(plan, topic.options, table, identity, starting, key, value)
+
+
+def _layout(part: str, asked: AskedLayout, plan: IngestPlan, topic: _Topic) -> Layout:
+    there = existing_schema(plan.table_directory)
+    sample = [] if topic.sample is None else topic.sample.column(part).to_pylist()
+    return choose_layout(part, asked, None if there is None else there.field(part).type, sample)
 
 
 def _check_options(plan: IngestPlan) -> None:

@@ -5,21 +5,24 @@ rows come from Spark's own Parquet reader.
 
 `faults` checks the accounts of the ingest against the rows themselves: no offset occurs twice,
 leader epochs never go back, the numbers of rows agree, and each account begins where the one before
-ended. The ingest and this check share no code.
+ended. The quarantine's rows count like the table's. The ingest and this check share no code.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.tables.continuity import CONTINUITY_SCHEMA
+from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
 from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, table_files
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA
+from tidelog.pipeline.tables.table_schema import existing_schema
 
 _KEY = ("topic", "partition")
 
@@ -31,8 +34,8 @@ class Fault:
     topic: str
     partition: int
     kind: str
-    """`DUPLICATE`, `EPOCH_REGRESSION`, `ROWS` (their number differs from the accounts) or `GAP`
-    (between two accounts)."""
+    """`DUPLICATE`, `EPOCH_REGRESSION`, `ROWS` or `QUARANTINE` (the number of rows differs from the
+    accounts) or `GAP` (between two accounts)."""
     places: int
     """How many rows or accounts are concerned."""
     first_offset: int
@@ -45,8 +48,18 @@ class Fault:
 
 
 def read_table(spark: SparkSession, table: Place) -> DataFrame:
-    """All rows of the newest version, with the columns of `BRONZE_SCHEMA`."""
-    return _read(spark, local_path(table), BRONZE_SCHEMA)
+    """All rows of the newest version: the columns of `BRONZE_SCHEMA`, keys and values with the
+    types of the table."""
+    directory = local_path(table)
+    return _read(spark, directory, existing_schema(directory) or BRONZE_SCHEMA)
+
+
+def read_quarantine(spark: SparkSession, table: Place) -> DataFrame:
+    """The records that did not parse, with the columns of `QUARANTINE_SCHEMA`."""
+    directory = local_path(table) / QUARANTINE_DIRECTORY
+    if not DeltaTable.is_deltatable(str(directory)):
+        return spark.createDataFrame([], from_arrow_schema(QUARANTINE_SCHEMA))
+    return _read(spark, directory, QUARANTINE_SCHEMA)
 
 
 def read_accounts(spark: SparkSession, table: Place) -> DataFrame:
@@ -76,15 +89,22 @@ def row_faults(rows: DataFrame) -> DataFrame:
     return before.select(*_KEY, kind.alias("kind"), "offset").where("kind is not null")
 
 
-def account_faults(rows: DataFrame, accounts: DataFrame) -> DataFrame:
-    """Partitions whose number of rows differs from their accounts, and accounts that do not begin
-    where the one before ended: the columns of `row_faults`."""
+def _number_faults(rows: DataFrame, accounts: DataFrame, kind: str, column: str) -> DataFrame:
+    """Partitions whose number of rows differs from that column of their accounts."""
     there = rows.groupBy(*_KEY).agg(F.count("*").alias("there"), F.min("offset").alias("offset"))
-    counted = accounts.groupBy(*_KEY).agg(F.sum("rows").alias("counted"))
-    differing = (
+    counted = accounts.groupBy(*_KEY).agg(F.sum(column).alias("counted"))
+    return (
         there.join(counted, list(_KEY), "full")
         .where("coalesce(there, 0) <> coalesce(counted, 0)")
-        .select(*_KEY, F.lit("ROWS").alias("kind"), F.coalesce("offset", F.lit(-1)).alias("offset"))
+        .select(*_KEY, F.lit(kind).alias("kind"), F.coalesce("offset", F.lit(-1)).alias("offset"))
+    )
+
+
+def account_faults(rows: DataFrame, accounts: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """Partitions whose number of rows, or of quarantined records, differs from their accounts, and
+    accounts that do not begin where the one before ended: the columns of `row_faults`."""
+    differing = _number_faults(rows, accounts, "ROWS", "rows").unionByName(
+        _number_faults(quarantine, accounts, "QUARANTINE", "quarantined_rows")
     )
     in_order = Window.partitionBy(*_KEY).orderBy("start", "end")
     chained = accounts.withColumn("end_before", F.lag("end").over(in_order))
@@ -94,9 +114,11 @@ def account_faults(rows: DataFrame, accounts: DataFrame) -> DataFrame:
     return differing.unionByName(broken)
 
 
-def faults(rows: DataFrame, accounts: DataFrame) -> list[Fault]:
+def faults(rows: DataFrame, accounts: DataFrame, quarantine: DataFrame) -> list[Fault]:
     """Everything that is wrong with a table, a line per partition and kind."""
-    found = row_faults(rows).unionByName(account_faults(rows, accounts))
+    columns = [*_KEY, "offset", "leader_epoch"]
+    records = rows.select(*columns).unionByName(quarantine.select(*columns))
+    found = row_faults(records).unionByName(account_faults(rows, accounts, quarantine))
     summed = found.groupBy(*_KEY, "kind").agg(
         F.count("*").alias("places"), F.min("offset").alias("first_offset")
     )

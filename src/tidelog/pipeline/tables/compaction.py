@@ -31,8 +31,9 @@ from deltalake.exceptions import CommitFailedError
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter, TableConflict
 from tidelog.pipeline.places import Place, local_path
-from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions, open_existing
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions
 from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
+from tidelog.pipeline.tables.table_schema import open_existing
 
 MIN_VACUUM_HOURS: Final = 1
 
@@ -134,16 +135,30 @@ def _contents(files: list[Path]) -> pa.Table:
 def _places(path: Path) -> pa.Table:
     """One row per row of a file: topic, partition, offset, and the size of its key and value."""
     table = pq.read_table(path, columns=["partition", "offset", "key", "value"], partitioning=None)
-    sizes = [pc.fill_null(pc.binary_length(table.column(name)), 0) for name in ("key", "value")]
+    sizes = [_sizes(table.column(name)) for name in ("key", "value")]
     return pa.table(
         {
             "topic": pa.repeat(pa.scalar(path.parent.name), len(table)),
             "partition": table.column("partition"),
             "offset": table.column("offset"),
             "rows": pa.repeat(pa.scalar(1, pa.int64()), len(table)),
-            "bytes": pc.add(*(size.cast(pa.int64()) for size in sizes)),
+            "bytes": pc.add(*sizes),
         }
     )
+
+
+def _sizes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The bytes of texts and of all texts in structs; 1 for what is there of another type. Lists
+    are not looked into."""
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        sizes = pc.cast(column.is_valid(), pa.int64())
+        for index in range(type_.num_fields):
+            sizes = pc.add(sizes, _sizes(pc.struct_field(column, index)))
+        return sizes
+    if pa.types.is_string(type_) or pa.types.is_binary(type_):
+        return pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())
+    return column.is_valid().cast(pa.int64())
 
 
 def _sum(contents: pa.Table) -> int:

@@ -6,12 +6,13 @@ of rows, the first and last offset, the epochs. `judge` compares the pieces with
 the table's positions. It makes one line per partition, which goes into the table's commit and into
 the table `_continuity`.
 
-An offset of the range is a row, a control record (a transaction marker, which is not a row), or a
-gap. A gap is explained only where the topic is compacted.
+An offset of the range is a row, a row of the quarantine (it does not parse), a control record (a
+transaction marker, which is not a row), or a gap. A gap is explained only where the topic is
+compacted.
 
 | status | meaning |
 | --- | --- |
-| `ok` | rows and control records are exactly the range |
+| `ok` | rows, quarantined and control records are exactly the range |
 | `compacted` | offsets are missing, and the topic is compacted |
 | `GAP` | offsets are missing without a reason, here or since the batch before |
 | `EPOCH_REGRESSION` | a leader epoch is lower than one at a smaller offset |
@@ -43,7 +44,8 @@ VIOLATIONS: Final = frozenset((GAP, EPOCH_REGRESSION, DUPLICATE))
 
 CONTINUITY_SCHEMA: Final = arrow_schema(
     "topic string, partition int, start bigint, end bigint, rows bigint, control_rows bigint, "
-    "gap_rows bigint, min_epoch int, max_epoch int, batch bigint, status string, app string"
+    "gap_rows bigint, min_epoch int, max_epoch int, batch bigint, status string, app string, "
+    "quarantined_rows bigint"
 )
 """`start` inclusive, `end` exclusive; the epochs are null for a range without rows; `app` names
 the checkpoint whose batch it was."""
@@ -66,6 +68,7 @@ class Piece:
     """Records whose offset was not larger than that of the record before."""
     regressions: int
     """Records whose leader epoch was smaller than that of the record before."""
+    quarantined_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,8 @@ class Continuity:
     max_epoch: int | None
     batch: int
     status: str
+    quarantined_rows: int = 0
+    """Accounts of tables from before there was a quarantine do not have it."""
 
     @property
     def tp(self) -> TopicPartition:
@@ -104,10 +109,11 @@ class Continuity:
 
     def __str__(self) -> str:
         epochs = "" if self.min_epoch is None else f", epochs {self.min_epoch} to {self.max_epoch}"
+        quarantined = f"{self.quarantined_rows} quarantined, " if self.quarantined_rows else ""
         return (
             f"{self.status} `{self.topic}-{self.partition}` [{self.start}, {self.end}) in batch "
             f"{self.batch}: {self.rows} rows, {self.control_rows} control records, "
-            f"{self.gap_rows} missing{epochs}"
+            f"{quarantined}{self.gap_rows} missing{epochs}"
         )
 
 
@@ -118,8 +124,11 @@ class Observer:
         # By topic and partition, in the order in which they were first seen.
         self._pieces: dict[tuple[str, int], Piece] = {}
 
-    def observe(self, rows: pa.RecordBatch) -> None:
-        """Takes rows with `topic, partition, offset, leader_epoch, is_control`."""
+    def observe(self, rows: pa.RecordBatch, quarantined: Any = None) -> None:
+        """Takes rows with `topic, partition, offset, leader_epoch, is_control`. `quarantined` has
+        a boolean for each row."""
+        if quarantined is None:
+            quarantined = np.zeros(len(rows), bool)
         if not len(rows):
             return
         topics = rows.column("topic").dictionary_encode()
@@ -129,7 +138,9 @@ class Observer:
         edges = np.concatenate(([0], np.flatnonzero(changes) + 1, [len(rows)]))
         for start, end in pairwise(edges.tolist()):
             topic = topics.dictionary[int(numbers[start])].as_py()
-            self._add(_piece(topic, int(partitions[start]), rows.slice(start, end - start)))
+            piece = _piece(topic, int(partitions[start]), rows.slice(start, end - start))
+            bad = int(quarantined[start:end].sum())
+            self._add(replace(piece, rows=piece.rows - bad, quarantined_rows=bad))
 
     def pieces(self) -> list[Piece]:
         return list(self._pieces.values())
@@ -153,6 +164,7 @@ def joined(before: Piece, after: Piece) -> Piece:
         max_epoch=max(before.max_epoch, after.max_epoch),
         repeats=before.repeats + after.repeats + (after.first <= before.last),
         regressions=before.regressions + after.regressions + (after.min_epoch < before.max_epoch),
+        quarantined_rows=before.quarantined_rows + after.quarantined_rows,
     )
 
 
@@ -202,12 +214,13 @@ def judge(
             first = wanted.end if seen is None else seen.first
             wanted = replace(wanted, start=first if known is None else known.end)
         rows, control_rows = (0, 0) if seen is None else (seen.rows, seen.control_rows)
+        quarantined = 0 if seen is None else seen.quarantined_rows
         low, high = (None, None) if seen is None else (seen.min_epoch, seen.max_epoch)
-        gaps = wanted.length - rows - control_rows
+        gaps = wanted.length - rows - quarantined - control_rows
         status = _status(wanted, seen, known, gaps, compacted=compacted)
         counts = rows, control_rows, max(gaps, 0)
         line = Continuity(*tp, wanted.start, wanted.end, *counts, low, high, batch, status)
-        account.append(line)
+        account.append(replace(line, quarantined_rows=quarantined))
     return account
 
 

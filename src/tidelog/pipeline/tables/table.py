@@ -19,10 +19,11 @@ A commit's metadata, under the key `tidelog`: the app, the batch, the topic and 
 (`{"topic:partition": [start, end)}`), `positions` (the table's next offset in every partition of
 the topic, and the highest epoch there) and the account of `continuity.py`. The Delta table
 `_continuity` inside the table's directory holds the accounts as rows. It is made from the commits,
-so after a crash between the two commits the next run adds what is missing.
-Left out: object stores (the directory must be reachable as files by driver and executors), schema
-evolution. The table withstands killed processes. The files are not forced to the disk, so a power
-cut may remove the last commits' files. Source: the Delta transaction protocol.
+so after a crash between the two commits the next run adds what is missing. So is `_quarantine`, of
+which the metadata names the files.
+Left out: object stores (the directory must be reachable as files by driver and executors). The
+table withstands killed processes. The files are not forced to the disk, so a power cut may remove
+the last commits' files. Source: the Delta transaction protocol.
 """
 
 import json
@@ -36,7 +37,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
 
@@ -51,7 +52,9 @@ from tidelog.pipeline.tables.continuity import (
     continuity_table,
     positions_after,
 )
+from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN, DataFile
+from tidelog.pipeline.tables.table_schema import add_fields, check_kind
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 
 CONTINUITY_DIRECTORY: Final = "_continuity"
@@ -69,10 +72,11 @@ class TableBatch:
     batch: int
     files: tuple[DataFile, ...]
     account: tuple[Continuity, ...]
+    quarantine: tuple[DataFile, ...] = ()
 
 
 class BronzeTable:
-    """One Delta table of `BRONZE_SCHEMA`, for the writer of one topic."""
+    """One Delta table of the ingest, for the writer of one topic."""
 
     def __init__(self, delta: DeltaTable, directory: Path, topic: str, topic_id: str) -> None:
         # The table at the version that was last read.
@@ -89,13 +93,20 @@ class BronzeTable:
 
     @classmethod
     def open(
-        cls, directory: Path, topic: str, topic_id: str, *, create: bool = True
+        cls,
+        directory: Path,
+        topic: str,
+        topic_id: str,
+        *,
+        schema: pa.Schema = BRONZE_SCHEMA,
+        create: bool = True,
     ) -> "BronzeTable":
-        """The table in `directory`, which with `create` is made if it is not there. Raises
-        `UsageError` when the directory has other files, or the table another topic of the same
-        name."""
+        """The table in `directory`, which with `create` is made if it is not there. A table whose
+        structs lack fields of `schema` gets them. Raises `UsageError` when the directory has other
+        files, the table other columns, or another topic of the same name."""
         directory = directory.absolute()
-        table = cls(_open_delta(directory, create), directory, topic, topic_id)
+        delta = _open_delta(directory, schema, create)
+        table = cls(delta, directory, topic, topic_id)
         table._read_positions()
         return table
 
@@ -166,6 +177,7 @@ class BronzeTable:
             "offsets": to_text({one.tp: [one.start, one.end] for one in new.account}),
             "positions": to_text({tp: [each.end, each.epoch] for tp, each in after.items()}),
             "continuity": [asdict(one) for one in new.account],
+            "quarantine": [asdict(one) for one in new.quarantine],
         }
 
     def _read_positions(self) -> None:
@@ -186,7 +198,8 @@ class BronzeTable:
         self.positions = _positions_of_rows(self._delta, self._topic)
 
     def sync_continuity(self) -> None:
-        """Adds the accounts of the commits to `_continuity` that it does not have yet."""
+        """Adds what the commits say to `_quarantine` and `_continuity` where they do not have it
+        yet."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._add_continuity()
@@ -201,21 +214,43 @@ class BronzeTable:
         if not DeltaTable.is_deltatable(str(place)):
             DeltaTable.create(str(place), CONTINUITY_SCHEMA, mode="ignore", name="continuity")
         delta = DeltaTable(str(place))
+        add_fields(delta, CONTINUITY_SCHEMA)
         self._delta.update_incremental()
-        known = delta.transaction_version(_CONTINUITY_APP)
         newest = self._delta.version()
-        oldest = -1 if known is None else known
+        oldest = _followed(delta)
+        # Before the accounts: what these have is not looked at again.
+        self._add_quarantine(oldest, newest)
         commits = list(ingest_commits(self.directory, newest, down_to=oldest))
         accounts = [
             continuity_table([Continuity(**line) for line in one["continuity"]], one["app"])
             for one in reversed(commits)
         ]
         if accounts:
-            added = [_continuity_file(place, pa.concat_tables(accounts))]
-            transactions = [Transaction(_CONTINUITY_APP, newest)]
-            properties = CommitProperties(app_transactions=transactions)
-            schema = delta.schema()
-            delta.create_write_transaction(added, "append", schema, commit_properties=properties)
+            _follow(delta, [_continuity_file(place, pa.concat_tables(accounts))], newest)
+
+    def _add_quarantine(self, oldest: int, newest: int) -> None:
+        place = self.directory / QUARANTINE_DIRECTORY
+        if not place.is_dir():
+            return  # No task has written to it.
+        DeltaTable.create(str(place), QUARANTINE_SCHEMA, mode="ignore", name="quarantine")
+        delta = DeltaTable(str(place))
+        commits = ingest_commits(self.directory, newest, down_to=max(oldest, _followed(delta)))
+        files = [DataFile(**file) for commit in commits for file in commit.get("quarantine", ())]
+        if files:
+            _follow(delta, [_add_action(file, {}) for file in files], newest)
+
+
+def _followed(delta: DeltaTable) -> int:
+    """The version of the ingest's table up to which this one has what the commits say."""
+    known = delta.transaction_version(_CONTINUITY_APP)
+    return -1 if known is None else int(known)
+
+
+def _follow(delta: DeltaTable, added: list[AddAction], newest: int) -> None:
+    """Adds files, and notes that the commits up to version `newest` are followed. Raises
+    `CommitFailedError` when another writer has noted some meanwhile."""
+    properties = CommitProperties(app_transactions=[Transaction(_CONTINUITY_APP, newest)])
+    delta.create_write_transaction(added, "append", delta.schema(), commit_properties=properties)
 
 
 def commit_actions(directory: Path, version: int) -> list[dict[str, Any]]:
@@ -235,7 +270,7 @@ def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Iterator[
                     yield info[_METADATA_KEY]
 
 
-def _open_delta(directory: Path, create: bool) -> DeltaTable:
+def _open_delta(directory: Path, schema: pa.Schema, create: bool) -> DeltaTable:
     try:
         if not create and not DeltaTable.is_deltatable(str(directory)):
             raise UsageError(
@@ -256,7 +291,7 @@ def _open_delta(directory: Path, create: bool) -> DeltaTable:
             )
         else:
             delta = DeltaTable.create(
-                str(directory), BRONZE_SCHEMA, partition_by=[PARTITION_COLUMN], name="bronze"
+                str(directory), schema, partition_by=[PARTITION_COLUMN], name="bronze"
             )
         probe = directory / f".tidelog-{uuid4()}"
         probe.touch()
@@ -266,21 +301,9 @@ def _open_delta(directory: Path, create: bool) -> DeltaTable:
             f"the table `{directory}` cannot be opened and written: {error}",
             "check the path given with `--table`, its owner and its permissions",
         ) from error
-    _check_schema(delta, directory)
+    check_kind(delta, directory)
+    add_fields(delta, schema)
     return delta
-
-
-def _check_schema(delta: DeltaTable, directory: Path) -> None:
-    wanted = {one.name: one.type for one in Schema.from_arrow(BRONZE_SCHEMA).fields}
-    found = {one.name: one.type for one in delta.schema().fields}
-    differing = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
-    partitioned = delta.metadata().partition_columns
-    if differing or partitioned != [PARTITION_COLUMN]:
-        what = f"the column `{differing[0]}`" if differing else f"partitioned by {partitioned}"
-        raise UsageError(
-            f"`{directory}` is a table of another kind: {what} is not what the ingest writes",
-            "give a new directory with `--table`; the ingest makes its tables itself",
-        )
 
 
 def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, TablePosition]:
@@ -306,17 +329,6 @@ def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
     path = place / f"part-{uuid4()}.parquet"
     pq.write_table(rows, path, compression="zstd")
     return _add_action(DataFile.of(path, path.name, "", {"numRecords": len(rows)}), {})
-
-
-def open_existing(directory: Path) -> DeltaTable:
-    """A table that an ingest has made. Raises `UsageError` for any other directory."""
-    if not DeltaTable.is_deltatable(str(directory)):
-        raise UsageError(
-            f"`{directory}` is not a Delta table", "give the `--table` of `tidelog spark ingest`"
-        )
-    delta = DeltaTable(str(directory))
-    _check_schema(delta, directory)
-    return delta
 
 
 def table_files(directory: Path) -> Sequence[str]:

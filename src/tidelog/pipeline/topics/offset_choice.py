@@ -136,7 +136,7 @@ def resolve_choice(
         return _resolve_timestamps(choice, latest, lookup)
     if isinstance(choice, int):
         return dict(earliest if choice == EARLIEST else latest)
-    check_complete(name, choice, earliest)
+    check_complete(name, choice, earliest, "-2 is earliest, -1 latest")
     special = {EARLIEST: earliest, LATEST: latest}
     return {
         tp: special[offset][tp] if offset in special else offset for tp, offset in choice.items()
@@ -149,7 +149,7 @@ def _resolve_timestamps(
     name, timestamps = choice.option, choice.timestamps
     if isinstance(timestamps, int):
         timestamps = dict.fromkeys(latest, timestamps)
-    check_complete(name, timestamps, latest)
+    check_complete(name, timestamps, latest, "the times are ms since 1970")
     resolved = {}
     for tp, offset in lookup(timestamps).items():
         if offset < 0 and not choice.else_latest:
@@ -162,9 +162,13 @@ def _resolve_timestamps(
 
 
 def check_complete(
-    name: str, choice: Mapping[TopicPartition, int], partitions: Mapping[TopicPartition, int]
+    name: str,
+    choice: Mapping[TopicPartition, int],
+    partitions: Mapping[TopicPartition, int],
+    numbers: str,
 ) -> None:
-    """Raises `UsageError` unless exactly these partitions are named."""
+    """Raises `UsageError` unless exactly these partitions are named. `numbers` says what the
+    choice's numbers mean."""
     for given, wanted, verb in (
         (choice, partitions, "names `{}`, which does not exist"),
         (partitions, choice, "does not name `{}`"),
@@ -173,5 +177,5 @@ def check_complete(
         if strangers:
             raise UsageError(
                 f"`{name}` {verb.format(strangers[0])}",
-                "name every partition of the topic and no other; -2 is earliest, -1 latest",
+                f"name every partition of the topic and no other; {numbers}",
             )

@@ -97,5 +97,6 @@ def test_times_are_the_first_record_that_late():
 def test_a_time_after_the_last_record_and_a_partition_left_out_are_refused():
     with pytest.raises(UsageError, match=r"`startingTimestamp`: no record of `t-1` has"):
         _resolve(ByTimestamp(_TIME, 1000, else_latest=False), {_P0: 40, _P1: -1})
-    with pytest.raises(UsageError, match="does not name `t-1`"):
+    with pytest.raises(UsageError, match="does not name `t-1`") as caught:
         _resolve(ByTimestamp(_TIME, {_P0: 1}, else_latest=True), {_P0: 40})
+    assert caught.value.hint.endswith("the times are ms since 1970")

@@ -1,0 +1,1 @@
+"""Keys and values with types: schemas in text, parsing of bytes, inference, merging of schemas."""

@@ -9,8 +9,10 @@ from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
+from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
+from tidelog.pipeline.errors import OtherWriter
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN
 from tidelog.pipeline.typed.merging import merged_type
 
@@ -60,7 +62,11 @@ def check_kind(delta: DeltaTable, directory: Path) -> None:
 
 def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:
     """Adds columns, and fields of structs, that the table does not have. Raises `UsageError` where
-    the types differ otherwise."""
+    the types differ otherwise, `OtherWriter`."""
     there = pa.struct(found_schema(delta))
-    if merged_type(there, pa.struct(schema), "") != there:
+    if merged_type(there, pa.struct(schema), "") == there:
+        return
+    try:
         delta.alter.add_columns(Schema.from_arrow(schema).fields)
+    except CommitFailedError as error:
+        raise OtherWriter(f"another writer changes `{delta.table_uri}`: {error}") from error

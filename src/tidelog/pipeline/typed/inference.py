@@ -2,9 +2,10 @@
 
 Whole numbers are `bigint`, numbers with a fraction `double`, and both together `double`. Texts stay
 `string`: whether all of them will be times, a sample cannot know. A field that is null in all of
-the sample is a `string`. Where types contradict each other, that of the first record holds, and the
-others do not parse; the sample's bad records say nothing. The order of fields is that of the first
-records.
+the sample is a `string`. An object that is empty in all of it is left out, and so is a field whose
+name is empty: neither can be a column. Where types contradict each other, that of the first record
+holds, and the others do not parse; the sample's bad records say nothing. The order of fields is
+that of the first records.
 """
 
 import json
@@ -26,7 +27,7 @@ def infer(values: Iterable[bytes]) -> pa.StructType | None:
             continue
         if isinstance(parsed, dict):
             found = _merged(found, _type(parsed))
-    return None if not found else _arrow(found)
+    return None if found is None else _arrow(found)
 
 
 def _type(value: Any) -> Any:
@@ -61,13 +62,17 @@ def _merged(first: Any, second: Any) -> Any:
     return first
 
 
-def _arrow(found: Any) -> pa.DataType:
+def _arrow(found: Any) -> pa.DataType | None:
+    """`None` for an object without a field."""
     if isinstance(found, dict):
         # Delta compares names without regard to case.
         names: dict[str, str] = {}
-        for name in found:
+        for name in filter(None, found):
             names.setdefault(name.lower(), name)
-        return pa.struct([pa.field(name, _arrow(found[name])) for name in names.values()])
+        types = {name: _arrow(found[name]) for name in names.values()}
+        fields = [pa.field(name, type_) for name, type_ in types.items() if type_ is not None]
+        return pa.struct(fields) if fields else None
     if isinstance(found, list):
-        return pa.list_(pa.field("element", _arrow(found[0])))
+        element = _arrow(found[0])
+        return None if element is None else pa.list_(pa.field("element", element))
     return pa.string() if found is None else found

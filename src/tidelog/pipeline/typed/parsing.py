@@ -56,6 +56,7 @@ class Parsed(NamedTuple):
 
 
 _UNREADABLE: Final = (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError)
+_MAX_REASON: Final = 200
 _MAX_TEXT: Final = 2**31 - 1
 _NAMED_ROW: Final = re.compile(r" in row (?P<json>\d+)|Row #(?P<csv>\d+): ")
 """Arrow's readers count the rows of a block, one from 0, the other from 1."""
@@ -135,9 +136,11 @@ def _in_order(pieces: list[pa.Array], places: np.ndarray, type_: pa.DataType) ->
 
 
 def _reason(error: BaseException) -> str:
-    """The reader's message, without the number of the row in its block."""
+    """The beginning of the reader's message, which may quote all of the record, without the number
+    of the row in its block."""
     text = _NAMED_ROW.sub("", str(error).partition("\n")[0])
-    return text.removeprefix("JSON parse error: ").removeprefix("CSV parse error: ")
+    text = text.removeprefix("JSON parse error: ").removeprefix("CSV parse error: ")
+    return text if len(text) <= _MAX_REASON else text[:_MAX_REASON] + "…"
 
 
 # JSON ----------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Schemas as text, in Spark's notation: `id bigint, lines array<struct<sku: string, n: int>>`.
 
-A schema file has the columns of one struct: name and type, with commas or newlines-and-commas
-between; `--` begins a comment; a name with other than word characters stands in backquotes. The
-types are those that a Delta table stores and that a text can be read into. So there is no `map`,
-which the JSON reader does not make, and no `timestamp_ntz`, which only newer Delta readers know.
+A schema file has the columns of one struct: name and type, with commas between; `--` begins a
+comment; a name with other than word characters stands in backquotes, and a backquote in it is
+written twice. The types are those that a Delta table stores and that a text can be read into. So
+there is no `map`, which the JSON reader does not make, and no `timestamp_ntz`, which only newer
+Delta readers know.
 
 `NOT NULL` is refused: a record without a field has a null there.
 Source: Spark's SQL reference, data types and `CREATE TABLE`.
@@ -31,7 +32,7 @@ SIMPLE_TYPES: Final = {
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
 _NAMES: Final = {type_: name for name, type_ in SIMPLE_TYPES.items()}
-_TOKEN: Final = re.compile(r"\s*(?:--[^\n]*\n\s*)*(`[^`]+`|\w+|\S)")
+_TOKEN: Final = re.compile(r"\s*(?:--[^\n]*\n\s*)*(`(?:[^`]|``)+`|\w+|\S)")
 _MAX_DIGITS: Final = 38
 
 
@@ -74,7 +75,7 @@ def type_text(type_: pa.DataType) -> str:
 
 
 def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"\w+", name) else f"`{name}`"
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 class _Parser:
@@ -89,9 +90,11 @@ class _Parser:
         """Names and types until `end`, which is `>`, or empty for the end of the text."""
         fields: dict[str, pa.Field] = {}
         while self._next() != end:
-            name = self._take().strip("`")
+            name = self._take()
             if not re.match(r"[\w`]", name):
                 self.refuse(f"`{name}` stands where a column's name would be")
+            if name.startswith("`"):
+                name = name[1:-1].replace("``", "`")
             if self._next() == ":":
                 self._take()
             if name.lower() in fields:
@@ -116,7 +119,10 @@ class _Parser:
             return pa.list_(pa.field("element", element))
         if kind == "struct":
             self._expect("<")
-            return self.columns(end=">")
+            fields = self.columns(end=">")
+            if not fields.num_fields:
+                self.refuse(f"column `{column}` has no field")
+            return fields
         if kind == "decimal":
             return self._decimal()
         if kind not in SIMPLE_TYPES:

@@ -21,6 +21,8 @@ from tidelog.pipeline.typed.schema_text import schema_text
         ([{"a": 2**70}], "a double"),
         ([{"a": 1}, {"a": "x"}, {"a": [1]}], "a bigint"),
         ([{"Id": 1, "ID": "x"}], "Id bigint"),
+        ([{"a": 1, "b": {}, "c": [{}], "": 2, "d": {"x": {}}}], "a bigint"),
+        ([{"b": {}}, {"b": {"x": 1}}], "b struct<x: bigint>"),
         ([5, "x", [1], {"a": 1}], "a bigint"),
     ],
 )
@@ -28,6 +30,8 @@ def test_the_sample_decides(sample, text):
     assert schema_text(infer(json.dumps(one).encode() for one in sample)) == text
 
 
-@pytest.mark.parametrize("sample", [[], [b"x", b"\xff"], [b"1"], [b"{}"], [b"[" * 100_000]])
+@pytest.mark.parametrize(
+    "sample", [[], [b"x", b"\xff"], [b"1"], [b"{}"], [b'{"a": {}}'], [b"[" * 100_000]]
+)
 def test_a_sample_without_a_field_is_none(sample):
     assert infer(sample) is None

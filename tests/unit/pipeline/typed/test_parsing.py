@@ -142,3 +142,8 @@ def test_a_block_parses_as_its_records_do_alone(seed):
         assert (row in reasons) == bool(why)
         if value is not None and row not in reasons:
             assert found[row]["id"] == json.loads(value).get("id")
+
+
+def test_a_reason_does_not_repeat_a_large_record():
+    _, reasons = _parsed(_CSV, b"1," + b"x," * 5_000)
+    assert len(reasons[0]) <= 201

@@ -9,11 +9,11 @@ from tidelog.pipeline.typed.schema_text import SIMPLE_TYPES, parse_schema, read_
 
 def test_every_type_has_a_text_and_the_text_the_type():
     simple = ", ".join(f"c_{name} {name}" for name in SIMPLE_TYPES)
-    text = f"{simple}, p decimal(9,2), `odd name` array<struct<x: int, y: array<date>>>"
+    text = f"{simple}, p decimal(9,2), ```odd`` name, 1` array<struct<x: int, y: array<date>>>"
     found = parse_schema(text)
     assert schema_text(found) == text
     assert [field.type for field in found][: len(SIMPLE_TYPES)] == list(SIMPLE_TYPES.values())
-    assert found.field("odd name").type.value_type.field("y").type == pa.list_(
+    assert found.field("`odd` name, 1").type.value_type.field("y").type == pa.list_(
         pa.field("element", pa.date32())
     )
 
@@ -35,6 +35,7 @@ def test_a_file_may_have_lines_comments_and_capitals(tmp_path):
         ("id bigint, ID int", "column `ID` is there twice"),
         ("a array<int", "ends within a column"),
         ("a array int", "`int` stands where `<` would be"),
+        ("s struct<>", "column `s` has no field"),
         ("p decimal(2,9)", "has no such digits"),
         ("p decimal(39,0)", "has no such digits"),
         ("p decimal(x,y)", "has no two numbers"),

@@ -72,7 +72,7 @@ def choose_layout(
 ) -> Layout:
     """How the keys or values of a topic are read. `there` is their type in the table, if there is
     one. Raises `UsageError`."""
-    if there is not None and pa.types.is_struct(there) != asked.format.has_fields:
+    if there is not None and not _takes(there, asked.format):
         raise UsageError(
             f"the {part}s in the table are `{type_text(there)}`, and those of format "
             f"`{asked.format}` would be something else",
@@ -92,6 +92,10 @@ def choose_layout(
     layout = Layout(asked.format, type_, fields)
     _check_sample(part, layout, sample)
     return layout
+
+
+def _takes(there: pa.DataType, asked: Format) -> bool:
+    return bool(pa.types.is_struct(there) if asked.has_fields else there == _TYPES[asked])
 
 
 def _check_sample(part: str, layout: Layout, sample: Sequence[bytes | None]) -> None:

@@ -9,6 +9,9 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.errors import TableConflict
 from tidelog.pipeline.tables import compaction
 from tidelog.pipeline.tables.compaction import compact
+from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.parsing import Layout
+from tidelog.pipeline.typed.schema_text import parse_schema
 
 
 def _rows(directory):
@@ -102,3 +105,15 @@ def test_other_directories_and_young_files_are_refused(table, tmp_path):
         compact(tmp_path / "_continuity")
     with pytest.raises(UsageError, match="`--vacuum-hours` is `0`"):
         compact(tmp_path, vacuum_hours=0)
+
+
+def test_vacuum_leaves_the_quarantine_also_what_only_a_commit_names(tmp_path, monkeypatch):
+    layout = Layout(Format.JSON, parse_schema("id bigint"))
+    table = open_table(tmp_path, value=layout)
+    table.commit(written(table, 0, rows(0, 5), value=layout))
+    monkeypatch.setattr(compaction, "MIN_VACUUM_HOURS", 0)
+    compact(tmp_path, vacuum_hours=0)
+    open_table(tmp_path, value=layout).sync_continuity()
+    compact(tmp_path, vacuum_hours=0)
+    found = DeltaTable(str(tmp_path / "_quarantine")).to_pyarrow_table()
+    assert found.column("offset").to_pylist() == [0, 1, 2, 3, 4]

@@ -21,7 +21,7 @@ from tidelog.cli.arguments import (
     option,
 )
 from tidelog.cli.spark_failures import spark_failure, unreachable
-from tidelog.cli.spark_ingest_report import Done, print_done, shown_progress
+from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_topic, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
@@ -157,7 +157,7 @@ def ingest(
                 *(bootstrap, topic, *place, starting_offsets, interval_s, given), **layouts
             )
 
-        chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, _show)
+        chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, show_topic)
         prepared = chosen.first()
         with (
             open_session(master, assignments(conf)) as spark,
@@ -169,7 +169,7 @@ def ingest(
             tables = dict.fromkeys(_of(topic, table) for topic in results)
             faults = {one: _faults(spark, one) for one in tables} if verify else {}
     done = [
-        Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), _schemas(one))
+        Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), schemas_of(one))
         for topic, result in results.items()
         for one in [chosen.prepared[topic]]
     ]
@@ -221,28 +221,6 @@ def _layout(topic: str, what: Format, schema: Path | None) -> Any:
 
     fields = None if schema is None else read_schema(_of(topic, schema))
     return AskedLayout(what, fields)
-
-
-def _schemas(prepared: Any) -> dict[str, str]:
-    """The types of keys and values, as a schema file has them, where they are not raw bytes."""
-    from tidelog.pipeline.typed.schema_text import schema_text, type_text
-
-    layouts = {"key": prepared.key, "value": prepared.value}
-    return {
-        part: schema_text(one.type) if one.format.has_fields else type_text(one.type)
-        for part, one in layouts.items()
-        if one.format is not Format.RAW
-    }
-
-
-def _show(topic: str, what: Any) -> None:
-    """On stderr, before a topic is read: the types that its keys and values get, or why it has to
-    wait."""
-    if isinstance(what, UsageError):
-        terminal.print_aside(f"`{topic}` has to wait: {what.message}\nhint: {what.hint}")
-        return
-    for part, text in _schemas(what).items():
-        terminal.print_aside(f"{part}s of `{topic}`: {text}")
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:

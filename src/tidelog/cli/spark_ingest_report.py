@@ -1,7 +1,7 @@
 """What `tidelog spark ingest` shows: progress while it runs, and the result.
 
-On a terminal a line changes. Elsewhere a run without an end writes a line of JSON for each batch to
-stderr, so that a log has them; stdout has the result only.
+On a terminal a line changes. Elsewhere stderr has lines of JSON, so that a log has them: the types
+of each topic, and each batch of a run without an end. stdout has the result only.
 """
 
 import json
@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from tidelog.cli import terminal
 from tidelog.cli.terminal import OutputFormat, counted
+from tidelog.errors import UsageError
+from tidelog.pipeline.typed.formats import Format
 
 if TYPE_CHECKING:
     from tidelog.pipeline.jobs.ingest import IngestResult, OnProgress, Progress
+    from tidelog.pipeline.jobs.ingest_plan import Prepared
     from tidelog.pipeline.jobs.table import Fault
 
 
@@ -62,6 +65,34 @@ def shown_progress(*, is_endless: bool) -> "Iterator[OnProgress]":
             status.update("; ".join(map(progress_line, newest.values())))
 
         yield show
+
+
+def schemas_of(prepared: "Prepared") -> dict[str, str]:
+    """The types of keys and values, as a schema file has them, where they are not raw bytes."""
+    from tidelog.pipeline.typed.schema_text import schema_text, type_text
+
+    layouts = {"key": prepared.key, "value": prepared.value}
+    return {
+        part: schema_text(one.type) if one.format.has_fields else type_text(one.type)
+        for part, one in layouts.items()
+        if one.format is not Format.RAW
+    }
+
+
+def show_topic(topic: str, found: "Prepared | UsageError") -> None:
+    """Shows on stderr, before a topic is read, which types its keys and values get, or why it has
+    to wait."""
+    if isinstance(found, UsageError):
+        line = f"`{topic}` has to wait: {found.message}\nhint: {found.hint}"
+        about: dict[str, Any] = {"waits": found.message, "hint": found.hint}
+    else:
+        schemas = schemas_of(found)
+        if not schemas:
+            return
+        line = "\n".join(f"{part}s of `{topic}`: {text}" for part, text in schemas.items())
+        about = {"schemas": schemas}
+    is_seen = sys.stderr.isatty()
+    terminal.print_aside(line if is_seen else json.dumps({"topic": topic, **about}))
 
 
 def _print_batch(far: "Progress") -> None:

@@ -1,14 +1,26 @@
 """What an ingest shows while it runs and at its end."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from tidelog.cli.spark_ingest_report import Done, print_done, progress_line, shown_progress
+from tidelog.cli.spark_ingest_report import (
+    Done,
+    print_done,
+    progress_line,
+    show_topic,
+    shown_progress,
+)
 from tidelog.cli.terminal import TABLE, OutputFormat
+from tidelog.errors import UsageError
 from tidelog.pipeline.jobs.ingest import IngestResult, Progress
 from tidelog.pipeline.jobs.table import Fault
+from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.parsing import Layout
+from tidelog.pipeline.typed.schema_text import parse_schema
 
 _FAR = Progress("t", 3, 12_000, 80, 7, 4_000, 2_000.0, 0.84)
 
@@ -68,3 +80,40 @@ def test_one_topic_is_one_object_and_several_are_an_object_by_topic(capsys):
     assert "t: 5 rows in 1 batch" in printed
     assert "u: 5 rows in 1 batch" in printed
     assert printed.count("verified") == 1
+
+
+def test_types_of_a_topic_and_why_it_waits_are_lines_of_json(capsys):
+    layouts = {
+        "key": Layout(Format.STRING, pa.string()),
+        "value": Layout(Format.JSON, parse_schema("id bigint, at date")),
+    }
+    show_topic("t", _Prepared(**layouts))
+    show_topic("raw", _Prepared(Layout(), Layout()))
+    show_topic("u", UsageError("no value", "wait"))
+    first, second = (json.loads(line) for line in capsys.readouterr().err.splitlines())
+    assert first == {"topic": "t", "schemas": {"key": "string", "value": "id bigint, at date"}}
+    assert second == {"topic": "u", "waits": "no value", "hint": "wait"}
+
+
+def test_a_terminal_gets_them_as_text(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    show_topic("t", _Prepared(Layout(), Layout(Format.JSON, parse_schema("id bigint"))))
+    show_topic("u", UsageError("no value", "wait"))
+    assert capsys.readouterr().err == (
+        "values of `t`: id bigint\n`u` has to wait: no value\nhint: wait\n"
+    )
+
+
+@dataclass
+class _Prepared:
+    """What is shown of a topic that is prepared."""
+
+    key: Layout
+    value: Layout
+
+
+def test_quarantined_records_are_shown(capsys):
+    assert ", 3 quarantined, newest" in progress_line(replace(_FAR, quarantined_rows=3))
+    result = replace(_result("t"), quarantined_rows=2)
+    print_done([Done("t", Path("x"), result, None)], TABLE)
+    assert "2 records in the quarantine, 0 offsets missing" in capsys.readouterr().out

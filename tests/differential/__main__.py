@@ -32,15 +32,20 @@ CONFIG: Final = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
 }
 """What both brokers are given beyond ports and directories."""
 
 KAFKA_CONFIG: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.assignor.offload.enable": "false",
 }
-"""Apache Kafka assigns a consumer group's partitions in a thread of its own, at most once a
-second; then the heartbeat that has the assignment would depend on time."""
+"""Apache Kafka assigns the partitions of consumer and share groups in a thread of its own, at most
+once a second; then the heartbeat that has the assignment would depend on time."""
 
 SHRINKING_TRIES: Final = 30
 READY_S: Final = 30

@@ -253,7 +253,6 @@ _REFUSED_TO_SHARE_GROUPS: Final[dict[type, ErrorCode]] = {
     messages.ConsumerGroupHeartbeat: ErrorCode.GROUP_ID_NOT_FOUND,
     messages.CommitOffsets: ErrorCode.GROUP_ID_NOT_FOUND,
     messages.CommitInTransaction: ErrorCode.GROUP_ID_NOT_FOUND,
-    messages.FetchOffsets: ErrorCode.GROUP_ID_NOT_FOUND,
 }
 """What a group that is a share group gets for requests that are for other groups."""
 

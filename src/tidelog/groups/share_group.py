@@ -38,13 +38,13 @@ class ShareGroup:
 
     @property
     def group_epoch(self) -> int:
-        """0 before the first one."""
-        return 0 if self.epoch is None else self.epoch.epoch
+        """1 before the first one, so that the first is 2, as in Kafka since 4.1."""
+        return 1 if self.epoch is None else self.epoch.epoch
 
     @property
     def assignment_epoch(self) -> int:
-        """0 before the first one."""
-        return 0 if self.target_epoch is None else self.target_epoch.epoch
+        """Likewise."""
+        return 1 if self.target_epoch is None else self.target_epoch.epoch
 
     @property
     def state(self) -> GroupState:

@@ -46,7 +46,7 @@ def test_offsets_are_moved_while_there_are_no_members():
 def test_a_group_that_does_not_exist_is_made():
     rig = Sharers()
     wanted = tuple((each, 7) for each in partitions("t", 0))
-    assert rig.ask(AlterShareOffsets("g", wanted)).wanted.state_epoch == 0
+    assert rig.ask(AlterShareOffsets("g", wanted)).wanted.state_epoch == 1
     listed = rig.coordinator.list_groups()
     assert listed == [ListedGroup("g", "share", GroupState.EMPTY, GroupType.SHARE)]
 

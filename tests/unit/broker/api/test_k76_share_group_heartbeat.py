@@ -15,17 +15,17 @@ def test_partitions_come_when_they_are_initialised():
     wire = node.client()
     first = beat(wire, "m", 0, "t")
     assert error_of(first.error_code) is ErrorCode.NONE
-    assert (first.member_id, first.member_epoch, assigned_of(first)) == ("m", 1, [])
+    assert (first.member_id, first.member_epoch, assigned_of(first)) == ("m", 2, [])
     assert to_millis(first.heartbeat_interval) == 700
     node.run_until(lambda: initialized(node) == 2)
     node.settle()
     second = beat(wire, "m", first.member_epoch)
-    assert (second.member_epoch, assigned_of(second)) == (2, [0, 1])
-    assert assigned_of(beat(wire, "m", 2)) is None
+    assert (second.member_epoch, assigned_of(second)) == (3, [0, 1])
+    assert assigned_of(beat(wire, "m", 3)) is None
     summary = call(
         wire, ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 1, {"partition": 1, "leader_epoch": -1}
     )
-    assert (summary[1].state_epoch, summary[1].start_offset) == (1, -1)
+    assert (summary[1].state_epoch, summary[1].start_offset) == (2, -1)
 
 
 def test_a_member_that_leaves_is_one_no_more():

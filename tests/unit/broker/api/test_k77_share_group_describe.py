@@ -17,9 +17,9 @@ def test_a_group_and_its_members():
     wire = settled_group(one_group_node())
     group, other = described(wire, "g", "other")
     assert (group.group_state, group.assignor_name) == ("Stable", "simple")
-    assert (group.group_epoch, group.assignment_epoch) == (2, 2)
+    assert (group.group_epoch, group.assignment_epoch) == (3, 3)
     (member,) = group.members
-    assert (member.member_id, member.member_epoch) == ("m", 2)
+    assert (member.member_id, member.member_epoch) == ("m", 3)
     assert member.subscribed_topic_names == ("t",)
     (topic,) = member.assignment.topic_partitions
     assert (topic.topic_name, topic.partitions) == ("t", (0, 1))

@@ -61,7 +61,7 @@ def known(wire):
 def test_offsets_of_a_group():
     wire = settled_group(one_group_node())
     assert described(wire) == {("t", 0): -1, ("t", 1): -1}
-    row = {"partition": 1, "state_epoch": 1, "leader_epoch": 0, "start_offset": 5}
+    row = {"partition": 1, "state_epoch": 2, "leader_epoch": 0, "start_offset": 5}
     call(wire, ApiKey.WRITE_SHARE_GROUP_STATE, 0, {**row, "state_batches": []})
     assert described(wire) == {("t", 0): -1, ("t", 1): 5}
     found = described(wire, ("t", [1, 9]), ("none", [0]))

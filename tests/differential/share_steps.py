@@ -58,7 +58,7 @@ def of_states(key: K, row: Callable[[Draft], Mapping[str, Any]]) -> Callable[[Dr
     return draw
 
 
-def _epoch(draft: Draft) -> int:
+def _epoch(draft: Draft) -> Any:
     return draft.good_or(draft.prng.below(3), *_EPOCHS)
 
 

@@ -175,7 +175,13 @@ class ShareHeartbeats:
             )
             for member_id, each in group.members.items()
         ]
-        targets = simple(members, group.assignable())
+        assignable = group.assignable()
+        targets = simple(members, assignable)
+        assert all(
+            each.partition in assignable.get(each.topic_id, ())
+            for target in targets.values()
+            for each in target
+        ), f"InitialisedBeforeAssigned: {draft.group_id} at {group.group_epoch}"
         changes = {
             member_id: target
             for member_id, target in targets.items()

@@ -50,13 +50,13 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         for topic in request.topics:
             topic_id = known.get(topic.topic_name, ZERO_TOPIC_ID)
             code = codes.get(topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            text = _NOTHING if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else None
+            is_unknown = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             rows.append(
                 {
                     "topic_name": topic.topic_name,
-                    "topic_id": topic_id,
+                    "topic_id": ZERO_TOPIC_ID if is_unknown else topic_id,
                     "error_code": code,
-                    "error_message": text,
+                    "error_message": _NOTHING if is_unknown else None,
                 }
             )
         context.answer(reply(context.response_type, responses=rows))

@@ -75,12 +75,16 @@ def both_brokers(base_port: int, kafka: str | None, tidelog: str | None) -> Iter
 def have_coordinators(side: Side) -> None:
     """Until the internal topics exist and their coordinators have loaded them; a client would
     ask again."""
+    share_groups = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
+    share_partition = "first:AQIDBAUGBwgJCgsMDQ4PEA:0"
     who = {"transactional_id": "first", "transaction_timeout": 60_000}
     for key, version, body in (
         (ApiKey.FIND_COORDINATOR, 2, {"key": "first", "key_type": 0}),
         (ApiKey.FIND_COORDINATOR, 2, {"key": "first", "key_type": 1}),
         (ApiKey.DELETE_GROUPS, 0, {"groups_names": ["first"]}),
         (ApiKey.INIT_PRODUCER_ID, 0, who),
+        (ApiKey.UPDATE_FEATURES, 1, {"timeout": 30_000, "feature_updates": [share_groups]}),
+        (ApiKey.FIND_COORDINATOR, 6, {"key_type": 2, "coordinator_keys": [share_partition]}),
     ):
         step = Step(0, 0, int(key), version, body)
         wait_until(

@@ -161,8 +161,11 @@ def test_a_group_has_one_type():
         "g", "", None, "c", "/h", 3000, 3000, "consumer", (GroupProtocol("range", b""),)
     )
     assert rig.ask(join).error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    consumer = ConsumerGroupHeartbeat("g", "x", 0, "c", "/h", topic_names=("t",))
+    consumer = ConsumerGroupHeartbeat(
+        "g", "x", 0, "c", "/h", rebalance_timeout_ms=1000, topic_names=("t",), held=()
+    )
     assert rig.ask(consumer).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert rig.ask(consumer._replace(held=None)).error_code is ErrorCode.INVALID_REQUEST
     assert rig.ask(FetchOffsets("g", None)).offsets == ()
     assert rig.ask(DescribeGroup("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     rig.ask(join._replace(group_id="classic", requires_member_id=False))

@@ -24,6 +24,7 @@ def test_a_group_and_its_members():
     (topic,) = member.assignment.topic_partitions
     assert (topic.topic_name, topic.partitions) == ("t", (0, 1))
     assert error_of(other.error_code) is ErrorCode.GROUP_ID_NOT_FOUND
+    assert (other.group_epoch, other.assignment_epoch) == (0, 0)
 
 
 def test_lists_have_its_type():

@@ -130,6 +130,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         _is_never,
     ),
     Known(
+        K.SHARE_GROUP_HEARTBEAT,
+        "assignment.topic_partitions",
+        "Which member of a share group gets which of equally good partitions follows the order of "
+        "a hash map in Kafka, and member ids in Tidelog. The states of share partitions are "
+        "initialised beside the heartbeat in both, so the next one has them or not.",
+    ),
+    Known(
         K.PRODUCE,
         "log_start_offset",
         "Of a Produce that is refused, Kafka reports the log's start for some errors and -1 for "

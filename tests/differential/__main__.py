@@ -32,15 +32,20 @@ CONFIG: Final = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
 }
 """What both brokers are given beyond ports and directories."""
 
 KAFKA_CONFIG: Final = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.assignor.offload.enable": "false",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.assignor.offload.enable": "false",
 }
-"""Apache Kafka assigns a consumer group's partitions in a thread of its own, at most once a
-second; then the heartbeat that has the assignment would depend on time."""
+"""Apache Kafka assigns the partitions of consumer and share groups in a thread of its own, at most
+once a second; then the heartbeat that has the assignment would depend on time."""
 
 SHRINKING_TRIES: Final = 30
 READY_S: Final = 30
@@ -70,12 +75,16 @@ def both_brokers(base_port: int, kafka: str | None, tidelog: str | None) -> Iter
 def have_coordinators(side: Side) -> None:
     """Until the internal topics exist and their coordinators have loaded them; a client would
     ask again."""
+    share_groups = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
+    share_partition = "first:AQIDBAUGBwgJCgsMDQ4PEA:0"
     who = {"transactional_id": "first", "transaction_timeout": 60_000}
     for key, version, body in (
         (ApiKey.FIND_COORDINATOR, 2, {"key": "first", "key_type": 0}),
         (ApiKey.FIND_COORDINATOR, 2, {"key": "first", "key_type": 1}),
         (ApiKey.DELETE_GROUPS, 0, {"groups_names": ["first"]}),
         (ApiKey.INIT_PRODUCER_ID, 0, who),
+        (ApiKey.UPDATE_FEATURES, 1, {"timeout": 30_000, "feature_updates": [share_groups]}),
+        (ApiKey.FIND_COORDINATOR, 6, {"key_type": 2, "coordinator_keys": [share_partition]}),
     ):
         step = Step(0, 0, int(key), version, body)
         wait_until(

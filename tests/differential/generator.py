@@ -11,13 +11,14 @@ from typing import Final, NamedTuple
 from tests.differential.admin_steps import ADMIN_DRAWS, create_first
 from tests.differential.drafts import Draft
 from tests.differential.group_steps import GROUP_DRAWS
+from tests.differential.share_steps import SHARE, SHARE_DRAWS
 from tests.differential.steps import Step
 from tests.differential.transaction_steps import TRANSACTION_DRAWS
 from tidelog.env.prng import Prng
 from tidelog.wire.api import ApiKey as K
 from tidelog.wire.api import VersionRange
 
-DRAWS: Final = {**GROUP_DRAWS, **TRANSACTION_DRAWS, **ADMIN_DRAWS}
+DRAWS: Final = {**GROUP_DRAWS, **SHARE_DRAWS, **TRANSACTION_DRAWS, **ADMIN_DRAWS}
 """What draws a request of each API."""
 
 SHORTEST, LONGEST = 15, 60
@@ -47,6 +48,7 @@ THEMES: Final = (
     Theme(
         "simple", {**_GROUP_READS, K.OFFSET_DELETE: 3, K.DELETE_GROUPS: 2, K.TXN_OFFSET_COMMIT: 3}
     ),
+    Theme(SHARE, {**dict.fromkeys(SHARE_DRAWS, 1), K.SHARE_GROUP_HEARTBEAT: 4}),
     Theme("simple", {**_WRITES, **_READS}),
     Theme(
         "simple",

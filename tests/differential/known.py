@@ -28,6 +28,10 @@ def _is_internal_error(step: Step, difference: Difference) -> bool:
     return difference.kafka == "-1" and difference.tidelog != "-1"
 
 
+def _is_assignment(step: Step, difference: Difference) -> bool:
+    return difference.path.startswith("assignment")
+
+
 def _is_never(step: Step, difference: Difference) -> bool:
     """For what the generator does not draw, since what comes after it could not be compared."""
     return False
@@ -128,6 +132,14 @@ KNOWN: Final[tuple[Known, ...]] = (
         "UNRELEASED_INSTANCE_ID until the session is over. Tidelog takes it for the repetition of "
         "a join whose answer was lost.",
         _is_never,
+    ),
+    Known(
+        K.SHARE_GROUP_HEARTBEAT,
+        "",
+        "Which member of a share group gets which of equally good partitions follows the order of "
+        "a hash map in Kafka, and member ids in Tidelog. The states of share partitions are "
+        "initialised beside the heartbeat in both, so the next one has them or not.",
+        _is_assignment,
     ),
     Known(
         K.PRODUCE,

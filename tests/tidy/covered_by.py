@@ -171,6 +171,18 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",
     "testing/local_cluster.py": "tests/process/test_failures.py",
     "wire/primitives.py": "tests/unit/wire/test_schema.py",
+    "broker/api/k91_alter_share_group_offsets.py": (
+        "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
+    ),
+    "broker/api/k92_delete_share_group_offsets.py": (
+        "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
+    ),
+    "broker/links.py": "tests/unit/broker/test_node.py",
+    "broker/share_group_calls.py": (
+        "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
+    ),
+    "groups/share_group.py": "tests/unit/groups/test_share_heartbeats.py",
+    "groups/share_states.py": "tests/unit/groups/test_share_heartbeats.py",
     "shares/image.py": "tests/unit/shares/test_coordinator.py",
     "shares/messages.py": "tests/unit/shares/test_coordinator.py",
     "transactions/env.py": "tests/unit/transactions/test_coordinator.py",

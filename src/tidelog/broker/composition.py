@@ -7,6 +7,7 @@ order too. Left out: the ways between the parts, which `node.py` makes.
 from dataclasses import dataclass
 
 from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.k10_find_coordinator import shares_topic
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
 from tidelog.broker.context import Broker
@@ -20,6 +21,7 @@ from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
 from tidelog.broker.share_seats import ShareSeats
+from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller.controller import Controller
@@ -69,14 +71,8 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
     controller = registration = None
     if config.is_controller:
         controller_prng = Prng(prng.next_u64())
-        controller = Controller(
-            node_id=config.node_id,
-            cluster_id=directory.cluster_id,
-            config=config.controller,
-            log=metadata_log,
-            prng=Prng(controller_prng.next_u64()),
-            trace=trace,
-            quorum=metadata_log,
+        controller = _make_controller(
+            config, directory, metadata_log, Prng(controller_prng.next_u64()), trace
         )
         registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
     control = ControlLink(
@@ -92,6 +88,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
     replicas = Replicas(
         node_id=config.node_id, directory=directory, config=config.replication, trace=trace
     )
+    auto_topics = AutoTopics(control, trace, enabled=config.broker.auto_create_topics_enable)
     broker = Broker(
         apis=APIS,
         config=config,
@@ -101,11 +98,12 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         quorum=quorum,
         controller=controller,
         control=control,
-        auto_topics=AutoTopics(control, trace, enabled=config.broker.auto_create_topics_enable),
+        auto_topics=auto_topics,
         fetch_sessions=fetch_sessions,
         groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),
         transactions=TransactionSeats(config, replicas, trace),
         shares=ShareSeats(config, replicas, trace),
+        share_states=_make_share_states(config, peers, auto_topics),
         trace=trace,
         long_answers=LongAnswers(trace.steps),
         disk=disk,
@@ -120,6 +118,28 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         broker=broker,
         lifecycle=lifecycle,
     )
+
+
+def _make_controller(
+    config: NodeConfig, directory: LogDirectory, log: MetadataLog, prng: Prng, trace: Trace
+) -> Controller:
+    return Controller(
+        node_id=config.node_id,
+        cluster_id=directory.cluster_id,
+        config=config.controller,
+        log=log,
+        prng=prng,
+        trace=trace,
+        quorum=log,
+    )
+
+
+def _make_share_states(
+    config: NodeConfig, peers: PeerChannels, auto_topics: AutoTopics
+) -> ShareStateCalls:
+    """What group coordinators of this node ask of share coordinators."""
+    topic = shares_topic(config.shares)
+    return ShareStateCalls(config, peers, lambda now: auto_topics.create_internal(topic, now))
 
 
 def open_directory(

@@ -16,6 +16,7 @@ from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
+from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -48,6 +49,7 @@ class Broker:
     transactions: TransactionSeats
     # Likewise.
     shares: ShareSeats
+    share_states: ShareStateCalls
     trace: Trace
     long_answers: LongAnswers
     # The log directory, for operators who ask how full it is.

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from tidelog.metadata.image import SHARE_VERSION
+
 METADATA_VERSION: Final = 30
 """4.3-IV0, the level that Apache Kafka 4.3.1 finalises."""
 
@@ -17,6 +19,7 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "eligible.leader.replicas.version": (0, 1),
     "transaction.version": (0, 2),
     GROUP_VERSION: (0, 1),
+    "share.version": (0, 1),
 }
 """Feature name to the range of levels served. A feature whose maximum is 0 is known and off."""
 
@@ -53,3 +56,8 @@ def has_consumer_groups(finalised: Mapping[str, int]) -> bool:
     """Whether the cluster has them switched on. A node that does not know the levels yet says so:
     it coordinates no group, and a client that were refused would not come back."""
     return finalised.get(GROUP_VERSION, 0) > 0 or METADATA not in finalised
+
+
+def has_share_groups(finalised: Mapping[str, int]) -> bool:
+    """Likewise for share groups (KIP-932)."""
+    return finalised.get(SHARE_VERSION, 0) > 0 or METADATA not in finalised

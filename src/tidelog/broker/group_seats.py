@@ -15,16 +15,21 @@ from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.groups.coordinator import GroupCoordinator
 from tidelog.groups.messages import (
+    AlterShareOffsets,
     CommitInTransaction,
     CommitOffsets,
     ConsumerGroupHeartbeat,
     DeleteGroup,
     DeleteOffsets,
+    DeleteShareOffsets,
     EndTransaction,
     LeaveGroup,
     ListedGroup,
     Request,
     Response,
+    ShareGroupHeartbeat,
+    StatesDeleted,
+    StatesInitialized,
 )
 from tidelog.groups.topics import Topics
 from tidelog.metadata.image import MetadataImage
@@ -38,6 +43,11 @@ _WRITES: Final = (
     CommitOffsets,
     CommitInTransaction,
     ConsumerGroupHeartbeat,
+    ShareGroupHeartbeat,
+    StatesInitialized,
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    StatesDeleted,
     DeleteOffsets,
     DeleteGroup,
     LeaveGroup,

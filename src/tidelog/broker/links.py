@@ -10,6 +10,7 @@ from tidelog.broker.composition import Parts
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
+from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.broker.transaction_markers import TransactionMarkers
 from tidelog.config import NodeConfig
@@ -27,6 +28,8 @@ class Links:
     transaction_checks: TransactionChecks
     # To the leaders that must write the end of a transaction which is coordinated here.
     markers: TransactionMarkers
+    # To the coordinators of the share partitions of groups that are coordinated here.
+    share_states: ShareStateCalls
 
 
 def make_links(config: NodeConfig, parts: Parts, router: Router) -> Links:
@@ -37,4 +40,5 @@ def make_links(config: NodeConfig, parts: Parts, router: Router) -> Links:
         replicas=ReplicaLink(config, broker.replicas, peers),
         transaction_checks=TransactionChecks(config, broker.replicas, peers),
         markers=TransactionMarkers(config, broker.transactions, peers),
+        share_states=broker.share_states,
     )

@@ -179,6 +179,7 @@ class Node:
         followers: list[ImageFollower] = [self._links.replicas, self._links.transaction_checks]
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
+            followers.append(broker.share_states)
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=self._links.quorum,
@@ -197,6 +198,7 @@ class Node:
             yield broker.groups
             yield broker.transactions
             yield broker.shares
+            yield broker.share_states
             yield self._links.markers
             yield self._links.transaction_checks
         yield CallOutcomes(

@@ -64,6 +64,9 @@ class PeerAnswers:
                 case Purpose.TRANSACTION_CHECK:
                     self.trace.steps.name = "coordinator's answer"
                     self.links.transaction_checks.on_answered(token, frame, now)
+                case Purpose.SHARE_GROUPS:
+                    self.trace.steps.name = "share coordinator's answer"
+                    self.links.share_states.on_answered(token, frame, now)
                 case _:
                     self.trace.steps.name = "controller's answer"
                     self.control.on_answered(token, frame, now)
@@ -81,6 +84,8 @@ class PeerAnswers:
                 self.links.markers.on_failed(token, now)
             case Purpose.TRANSACTION_CHECK:
                 self.links.transaction_checks.on_failed(token, now)
+            case Purpose.SHARE_GROUPS:
+                self.links.share_states.on_failed(token, now)
             case _:
                 self.control.on_failed(token, now)
 

@@ -36,6 +36,7 @@ class Purpose(Enum):
     REPLICA_FETCH = "replica fetch"
     MARKERS = "transaction markers"
     TRANSACTION_CHECK = "transaction check"
+    SHARE_GROUPS = "share groups"
     PROBE = "probe"
 
 

@@ -32,12 +32,11 @@ group: coordinator.append.linger.ms coordinator.background.threads
 group.consumer: assignment.interval.ms assignor.offload.enable max.assignment.interval.ms
     min.assignment.interval.ms regex.refresh.interval.ms
 group.share: assignment.interval.ms assignor.offload.enable assignors delivery.count.limit
-    heartbeat.interval.ms initialize.retry.interval.ms partition.max.record.locks
-    persister.class.name record.lock.duration.ms session.timeout.ms
-group.share.max: assignment.interval.ms delivery.count.limit heartbeat.interval.ms
-    partition.max.record.locks record.lock.duration.ms session.timeout.ms share.sessions size
-group.share.min: assignment.interval.ms delivery.count.limit heartbeat.interval.ms
-    partition.max.record.locks record.lock.duration.ms session.timeout.ms
+    partition.max.record.locks persister.class.name record.lock.duration.ms
+group.share.max: assignment.interval.ms delivery.count.limit partition.max.record.locks
+    record.lock.duration.ms share.sessions
+group.share.min: assignment.interval.ms delivery.count.limit partition.max.record.locks
+    record.lock.duration.ms
 group.streams: assignment.interval.ms assignor.offload.enable heartbeat.interval.ms
     initial.rebalance.delay.ms max.assignment.interval.ms max.heartbeat.interval.ms
     max.session.timeout.ms max.size max.standby.replicas min.assignment.interval.ms

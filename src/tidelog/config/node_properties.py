@@ -222,6 +222,25 @@ group.consumer.migration.policy STRING -> groups.migration_policy
     {"group.consumer.migration.policy": one_of(*MIGRATION_POLICIES, any_case=True)},
 )
 
+SHARE_GROUPS: Final = rows("""
+group.share.session.timeout.ms INT >= 1 -> groups.share_session_timeout_ms
+    How long a member of a share group may be silent.
+group.share.min.session.timeout.ms INT >= 1 -> groups.share_min_session_timeout_ms
+    The shortest session timeout of share groups that may be set.
+group.share.max.session.timeout.ms INT >= 1 -> groups.share_max_session_timeout_ms
+    The longest session timeout of share groups that may be set.
+group.share.heartbeat.interval.ms INT >= 1 -> groups.share_heartbeat_interval_ms
+    How often members of share groups send heartbeats.
+group.share.min.heartbeat.interval.ms INT >= 1 -> groups.share_min_heartbeat_interval_ms
+    The shortest heartbeat interval of share groups that may be set.
+group.share.max.heartbeat.interval.ms INT >= 1 -> groups.share_max_heartbeat_interval_ms
+    The longest heartbeat interval of share groups that may be set.
+group.share.max.size INT in 1 1000 -> groups.share_max_size
+    Members that a share group may have.
+group.share.initialize.retry.interval.ms INT >= 1 -> groups.share_initialize_retry_ms
+    When the state of share partitions is initialised again that has not been answered.
+""")
+
 TRANSACTION_CHECKS: Final = rows("""
 transaction.partition.verification.enable BOOLEAN -> replication.transaction_verification_enable
     Whether a leader asks the coordinator of transactions before one begins in its partition.
@@ -288,6 +307,7 @@ NODE_PROPERTIES: Final = (
     | QUORUM
     | REPLICATION
     | GROUPS
+    | SHARE_GROUPS
     | TRANSACTION_CHECKS
     | TRANSACTIONS
     | SHARES

@@ -186,6 +186,16 @@ class GroupsConfig:
     migration_policy: str = MIGRATION_POLICIES[0]
     """Which way a group may go while it has members, in any case (`groups/migration.py`)."""
 
+    share_session_timeout_ms: int = 45_000
+    """Of members of share groups (KIP-932)."""
+    share_min_session_timeout_ms: int = 45_000
+    share_max_session_timeout_ms: int = 60_000
+    share_heartbeat_interval_ms: int = 5000
+    share_min_heartbeat_interval_ms: int = 5000
+    share_max_heartbeat_interval_ms: int = 15_000
+    share_max_size: int = 200
+    share_initialize_retry_ms: int = 30_000
+
     @property
     def consumer_assignors(self) -> list[str]:
         """The names one by one."""

@@ -12,6 +12,7 @@ What may change:
 - `kraft.version` goes from 0 to 1, when the voters move from the configuration to the log
   (`kraft/membership.py`), and never down.
 - `group.version` from 0 to 1 and back: consumer groups (KIP-848) are served, or refused.
+- `share.version` from 0 to 1 and back: share groups (KIP-932), likewise.
 - `eligible.leader.replicas.version` goes up from `metadata.version` 23 on, and the min ISR becomes
   one for all brokers; down while every partition has a replica in sync, and all ELRs are forgotten.
 

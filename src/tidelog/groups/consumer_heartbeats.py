@@ -117,7 +117,7 @@ class ConsumerHeartbeats:
         found = self._env.consumers(group_id)
         draft = Draft(group_id, found or EMPTY)
         if found is None:
-            if request.member_epoch != JOIN:
+            if request.member_epoch != JOIN or self._env.shares(group_id) is not None:
                 raise _not_found(group_id)
             classic = self._env.find(group_id)
             if classic is not None and classic.state is not GroupState.EMPTY:

@@ -19,7 +19,9 @@ activation.
 | `classic_members` | what classic members ask of a consumer group |
 | `consumer_steps` | what members of consumer groups shall have, and who is removed |
 | `migration` | how a group goes from one protocol to the other |
-| `queries` | ListGroups, DescribeGroups, ConsumerGroupDescribe, DeleteGroups |
+| `share_heartbeats` | ShareGroupHeartbeat: all about share groups (KIP-932) |
+| `share_offsets` | AlterShareGroupOffsets, DeleteShareGroupOffsets |
+| `queries` | ListGroups, DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, DeleteGroups |
 
 Invariants: those of the kernel and the parts; a request gets exactly one answer; a group in memory
 is known to the log or has members.
@@ -54,9 +56,11 @@ from tidelog.groups.migration import Migration
 from tidelog.groups.offsets import Offsets
 from tidelog.groups.queries import Queries
 from tidelog.groups.rebalances import Rebalances
+from tidelog.groups.share_heartbeats import ShareHeartbeats
+from tidelog.groups.share_offsets import ShareOffsets
 from tidelog.groups.topics import Topics
 from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
-from tidelog.rsm.coordinator import NOT_COORDINATOR, Coordinator, ReplyTo
+from tidelog.rsm.coordinator import NOT_COORDINATOR, Coordinator, Refused, ReplyTo
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 from tidelog.rsm.log_records import LogRecord
 from tidelog.rsm.shared_map import SharedMap
@@ -96,6 +100,8 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         self._steps = ConsumerSteps(env, migration)
         self._consumers = ConsumerHeartbeats(env, self._steps, migration)
         self._classic_members = ClassicMembers(env, self._steps, migration)
+        self._shares = ShareHeartbeats(env)
+        self._share_offsets = ShareOffsets(env)
         self._expiry = Expiry(env)
 
     # Views --------------------------------------------------------------------------------
@@ -128,6 +134,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         self._kernel.become_active(epoch)
         self._expiry.start(now)
         self._steps.start(now)
+        self._shares.start(now)
         env = self._env
         for group_id, image in env.kernel.committed.groups.items():
             if image.value is None or not image.value.members:
@@ -147,6 +154,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
                 self._rebalances.answer_waiting(member, ErrorCode.NOT_COORDINATOR)
         env.groups.clear()
         self._steps.stop()
+        self._shares.stop()
         for reply_to, response in self._kernel.take_replies():
             if not isinstance(reply_to, AssignmentCommitted):
                 assert not isinstance(response, AssignmentCommitted), f"{response}"
@@ -164,7 +172,12 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
             if consumers is not None and consumers.subscriptions:
                 self._classic_members.decide(request, consumers, reply_to, now)
                 return
-        _DECIDERS[type(request)](self, request, reply_to, now)
+        refusal = _REFUSED_TO_SHARE_GROUPS.get(type(request))
+        group_id = getattr(request, "group_id", "")
+        if refusal is not None and self._env.shares(group_id) is not None:
+            self._env.answer(reply_to, Refused(refusal))
+        else:
+            _DECIDERS[type(request)](self, request, reply_to, now)
 
     def _wake(self, now: Instant) -> None:
         """Ends the sessions and waits that are due."""
@@ -179,6 +192,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
             elif member_id in group.members or member_id in group.pending:
                 self._rebalances.on_silent(group, member_id, now)
         self._steps.wake(now)
+        self._shares.wake(now)
         self._expiry.wake(now)
 
     def deadline(self) -> Instant | None:
@@ -190,6 +204,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
             self._expiry.due_at,
             self._steps.sessions.next(),
             self._steps.next_steps.next(),
+            self._shares.sessions.next(),
         )
 
     def _on_committed(
@@ -208,6 +223,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         self._kernel.check()
         self._env.timers.check()
         self._steps.check()
+        self._shares.check()
         for group_id, group in self._env.groups.items():
             assert group_id == group.group_id and not group.is_idle, f"{group_id} is kept"
             group.check()
@@ -232,12 +248,32 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
             assert self._env.timers.has((group.group_id, "")), f"{group.group_id} waits for ever"
 
 
+_REFUSED_TO_SHARE_GROUPS: Final[dict[type, ErrorCode]] = {
+    messages.JoinGroup: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+    messages.CommitOffsets: ErrorCode.GROUP_ID_NOT_FOUND,
+    messages.CommitInTransaction: ErrorCode.GROUP_ID_NOT_FOUND,
+}
+"""What a group that is a share group gets for requests that are for other groups."""
+
 _DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant], None]]] = {
     messages.JoinGroup: lambda own, *asked: own._joining.join(*asked),
     messages.SyncGroup: lambda own, *asked: own._membership.sync(*asked),
     messages.Heartbeat: lambda own, *asked: own._membership.heartbeat(*asked),
     messages.LeaveGroup: lambda own, *asked: own._membership.leave(*asked),
     messages.ConsumerGroupHeartbeat: lambda own, *asked: own._consumers.heartbeat(*asked),
+    messages.ShareGroupHeartbeat: lambda own, *asked: own._shares.heartbeat(*asked),
+    messages.StatesInitialized: lambda own, request, reply_to, _: own._shares.note_states(
+        request, reply_to
+    ),
+    messages.AlterShareOffsets: lambda own, request, reply_to, _: own._share_offsets.alter(
+        request, reply_to
+    ),
+    messages.DeleteShareOffsets: lambda own, request, reply_to, _: own._share_offsets.delete(
+        request, reply_to
+    ),
+    messages.StatesDeleted: lambda own, request, reply_to, _: own._share_offsets.note_deleted(
+        request, reply_to
+    ),
     messages.CommitOffsets: lambda own, *asked: own._offsets.commit(*asked),
     messages.CommitInTransaction: lambda own, *asked: own._offsets.commit_in_transaction(*asked),
     messages.EndTransaction: lambda own, request, reply_to, _: own._offsets.end_transaction(
@@ -252,6 +288,9 @@ _DECIDERS: Final[dict[type, Callable[[GroupCoordinator, Any, Hashable, Instant],
     ),
     messages.DescribeConsumerGroup: lambda own, request, reply_to, _: (
         own._queries.describe_consumers(request, reply_to)
+    ),
+    messages.DescribeShareGroup: lambda own, request, reply_to, _: own._queries.describe_shares(
+        request, reply_to
     ),
     messages.DeleteGroup: lambda own, request, reply_to, _: own._queries.delete(request, reply_to),
 }

@@ -17,6 +17,7 @@ from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.image import GroupsImage, GroupsLogRecord
 from tidelog.groups.messages import Response
+from tidelog.groups.share_group import ShareGroup
 from tidelog.groups.topics import Topics
 from tidelog.rsm.coordinator import CoordinatorEnv, Refused, ReplyTo
 from tidelog.rsm.kernel import Kernel
@@ -76,7 +77,7 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
         group = self.groups.get(group_id)
         if group is None:
             image = self.kernel.latest.get(group_id)
-            if image is not None and image.consumer is None:
+            if image is not None and image.consumer is None and image.shares is None:
                 group = ClassicGroup.of(group_id, image.value)
         return group
 
@@ -84,6 +85,11 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
         """A group, if it exists and is a consumer group."""
         image = self.kernel.latest.get(group_id)
         return None if image is None else image.consumer
+
+    def shares(self, group_id: str) -> ShareGroup | None:
+        """A group, if it exists and is a share group."""
+        image = self.kernel.latest.get(group_id)
+        return None if image is None else image.shares
 
     def forget(self, group: ClassicGroup) -> None:
         """It is not a classic group any longer: no member is watched, and member ids that were

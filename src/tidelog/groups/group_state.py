@@ -24,3 +24,5 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     """KIP-848."""
+    SHARE = "share"
+    """KIP-932."""

@@ -25,6 +25,9 @@ from tidelog.groups.records import (
     decode,
     encode,
 )
+from tidelog.groups.share_group import ShareGroup
+from tidelog.groups.share_group import replayed as replayed_shares
+from tidelog.groups.share_records import ShareGroupRecord
 from tidelog.groups.transactions import (
     NOTHING_WAITS,
     PendingOffset,
@@ -53,6 +56,8 @@ class GroupImage:
     """A consumer group (KIP-848)."""
     waiting: Waiting = field(default_factory=lambda: NOTHING_WAITS)
     """Offsets that open transactions have committed."""
+    shares: ShareGroup | None = None
+    """A share group (KIP-932)."""
 
     def knows(self, topic_partition: TopicPartition) -> bool:
         """Whether there is an offset, be it one that waits."""
@@ -113,6 +118,8 @@ class GroupsMachine:
                 changes.values[record.group_id] = record.value
             elif isinstance(record, ConsumerRecord):
                 changes.consumers.setdefault(record.group_id, []).append(record)
+            elif isinstance(record, ShareGroupRecord):
+                changes.shares.setdefault(record.group_id, []).append(record)
             elif isinstance(record, PendingOffset):
                 changes.hold(record, (last_offset, index))
             elif isinstance(record, TransactionEnd):
@@ -123,7 +130,7 @@ class GroupsMachine:
 class _Changes:
     """What a batch changes, by group."""
 
-    __slots__ = ("_offsets", "_open", "_state", "_waiting", "consumers", "values")
+    __slots__ = ("_offsets", "_open", "_state", "_waiting", "consumers", "shares", "values")
 
     def __init__(self, state: GroupsImage) -> None:
         self._state = state
@@ -133,6 +140,7 @@ class _Changes:
         self._open: dict[int, frozenset[str]] | None = None
         # Records that were not applied yet.
         self.consumers: dict[str, list[ConsumerRecord]] = {}
+        self.shares: dict[str, list[ShareGroupRecord]] = {}
         self.values: dict[str, GroupValue | None] = {}
 
     def _offsets_of(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -197,15 +205,17 @@ class _Changes:
     def result(self) -> GroupsImage:
         """The image with all of it."""
         changed: dict[str, GroupImage | None] = {}
-        touched = (*self._offsets, *self._waiting, *self.values, *self.consumers)
+        touched = (*self._offsets, *self._waiting, *self.values, *self.consumers, *self.shares)
         for group_id in dict.fromkeys(touched):
             before = self._state.get(group_id) or _NO_GROUP
             records = self.consumers.get(group_id, ())
+            shares = self.shares.get(group_id, ())
             after = GroupImage(
                 self._offsets.get(group_id, before.offsets),
                 self.values.get(group_id, before.value),
                 replayed(before.consumer, records) if records else before.consumer,
                 self._waiting.get(group_id, before.waiting),
+                replayed_shares(before.shares, shares) if shares else before.shares,
             )
             changed[group_id] = None if after == _NO_GROUP else after
         if not changed and self._open is None:

@@ -12,7 +12,8 @@ from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.group_state import GroupState, GroupType
 from tidelog.groups.records import CommittedOffset
-from tidelog.model import TopicPartition
+from tidelog.groups.share_group import ShareGroup
+from tidelog.model import TopicId, TopicPartition
 from tidelog.records.control import EndTxnMarker
 from tidelog.rsm.coordinator import Refused
 
@@ -188,6 +189,105 @@ class DescribeConsumerGroupResult(NamedTuple):
     error_message: str | None = None
 
 
+# Share groups ------------------------------------------------------------------------------
+
+
+class ShareGroupHeartbeat(NamedTuple):
+    """API 76: a member of a share group is there, and says what has changed; `None` is
+    unchanged."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """The one it received; 0 joins, -1 leaves."""
+    client_id: str
+    client_host: str
+    rack_id: str | None = None
+    topic_names: tuple[str, ...] | None = None
+
+
+class WantedStates(NamedTuple):
+    """States of share partitions that share coordinators must initialise, or delete."""
+
+    group_id: str
+    state_epoch: int
+    partitions: tuple[tuple[IdPartition, int], ...]
+    """With the offset from which the group is to read; -1 leaves it to the configuration."""
+
+
+class ShareGroupHeartbeatResult(NamedTuple):
+    """What the member has from now on."""
+
+    error_code: ErrorCode
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: int = 0
+    heartbeat_interval_ms: int = 0
+    assigned: tuple[IdPartition, ...] | None = None
+    """`None` is unchanged."""
+    wanted: WantedStates | None = None
+    """To be initialised, and reported with `StatesInitialized`."""
+
+
+class StatesInitialized(NamedTuple):
+    """Share coordinators have answered: these share partitions have a state, or none of them."""
+
+    group_id: str
+    partitions: tuple[IdPartition, ...]
+    is_done: bool = True
+
+
+class StatesResult(NamedTuple):
+    """It is written down."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+
+
+class AlterShareOffsets(NamedTuple):
+    """API 91: from where the group reads on."""
+
+    group_id: str
+    partitions: tuple[tuple[IdPartition, int], ...]
+
+
+class DeleteShareOffsets(NamedTuple):
+    """API 92: forget how far the group has come in these topics."""
+
+    group_id: str
+    topics: tuple[TopicId, ...]
+
+
+class ShareOffsetsResult(NamedTuple):
+    """What share coordinators have to do for it; `None` with an error."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    error_message: str | None = None
+    wanted: WantedStates | None = None
+    missing: tuple[TopicId, ...] = ()
+    """Topics of which the group knows nothing."""
+
+
+class StatesDeleted(NamedTuple):
+    """Share coordinators have forgotten these topics."""
+
+    group_id: str
+    topics: tuple[TopicId, ...]
+
+
+class DescribeShareGroup(NamedTuple):
+    """API 77: what has each member of a share group, and who are they?"""
+
+    group_id: str
+
+
+class DescribeShareGroupResult(NamedTuple):
+    """One group, as it is committed."""
+
+    error_code: ErrorCode
+    group: ShareGroup | None = None
+    error_message: str | None = None
+
+
 # Offsets -----------------------------------------------------------------------------------
 
 
@@ -312,12 +412,16 @@ class DeleteGroup(NamedTuple):
     """API 42: forget a group without members."""
 
     group_id: str
+    are_states_deleted: bool = False
+    """Of a share group: whether the share coordinators know nothing of it any more."""
 
 
 class DeleteGroupResult(NamedTuple):
     """What became of it."""
 
     error_code: ErrorCode
+    wanted: WantedStates | None = None
+    """To be deleted first; then the request comes again."""
 
 
 Request = (
@@ -326,6 +430,11 @@ Request = (
     | Heartbeat
     | LeaveGroup
     | ConsumerGroupHeartbeat
+    | ShareGroupHeartbeat
+    | StatesInitialized
+    | AlterShareOffsets
+    | DeleteShareOffsets
+    | StatesDeleted
     | CommitOffsets
     | CommitInTransaction
     | EndTransaction
@@ -333,6 +442,7 @@ Request = (
     | DeleteOffsets
     | DescribeGroup
     | DescribeConsumerGroup
+    | DescribeShareGroup
     | DeleteGroup
 )
 Result = (
@@ -341,12 +451,16 @@ Result = (
     | HeartbeatResult
     | LeaveGroupResult
     | ConsumerGroupHeartbeatResult
+    | ShareGroupHeartbeatResult
+    | StatesResult
+    | ShareOffsetsResult
     | CommitOffsetsResult
     | EndTransactionResult
     | FetchOffsetsResult
     | DeleteOffsetsResult
     | DescribeGroupResult
     | DescribeConsumerGroupResult
+    | DescribeShareGroupResult
     | DeleteGroupResult
 )
 Response = Result | Refused

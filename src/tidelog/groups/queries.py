@@ -6,6 +6,8 @@ offsets and its record get tombstones in one batch. Member ids that were given o
 Source: KIP-222, KIP-229, KIP-518, KIP-1043.
 """
 
+from typing import Final
+
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup
 from tidelog.groups.consumer_group import ConsumerGroup
@@ -20,11 +22,21 @@ from tidelog.groups.messages import (
     DescribedMember,
     DescribeGroup,
     DescribeGroupResult,
+    DescribeShareGroup,
+    DescribeShareGroupResult,
     ListedGroup,
+    WantedStates,
 )
 from tidelog.groups.records import GroupRecord, GroupsRecord, OffsetRecord
+from tidelog.groups.share_group import ShareGroup
+from tidelog.groups.share_records import ShareGroupRecord, ShareKind
+from tidelog.groups.share_states import all_deleting, with_states
 from tidelog.groups.subscriptions import CONSUMERS
+from tidelog.model import NO_OFFSET
 from tidelog.rsm.coordinator import ReplyTo
+
+SHARES: Final = "share"
+"""The protocol type of share groups."""
 
 
 class Queries:
@@ -69,12 +81,25 @@ class Queries:
             result = DescribeConsumerGroupResult(ErrorCode.NONE, image.consumer, assignor)
         self._env.answer(reply_to, result)
 
+    def describe_shares(self, request: DescribeShareGroup, reply_to: ReplyTo) -> None:
+        """Answers at once, from what is committed."""
+        image = self._env.kernel.committed.get(request.group_id)
+        if image is None or image.shares is None:
+            why = "not found" if image is None else "is not a share group"
+            text = f"Group {request.group_id} {why}."
+            result = DescribeShareGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)
+        else:
+            result = DescribeShareGroupResult(ErrorCode.NONE, image.shares)
+        self._env.answer(reply_to, result)
+
     def delete(self, request: DeleteGroup, reply_to: ReplyTo) -> None:
         """Writes the tombstones; the answer leaves when they are committed."""
         group_id = request.group_id
         group, image = self._env.find(group_id), self._env.kernel.latest.get(group_id)
         if image is not None and image.consumer is not None:
             self._delete_consumers(group_id, image, image.consumer, reply_to)
+        elif image is not None and image.shares is not None:
+            self._delete_shares(request, image.shares, reply_to)
         elif group is None:
             code = ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
             self._env.answer(reply_to, DeleteGroupResult(code))
@@ -99,11 +124,29 @@ class Queries:
         records += group.tombstones(group_id)
         self._env.write(records, DeleteGroupResult(ErrorCode.NONE), reply_to)
 
+    def _delete_shares(self, request: DeleteGroup, group: ShareGroup, reply_to: ReplyTo) -> None:
+        """Its states at the share coordinators go first: nothing would know of them later."""
+        group_id, states = request.group_id, group.known_states
+        partitions = with_states(states, self._env.topics)
+        if group.members:
+            self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
+        elif partitions and not request.are_states_deleted:
+            record = ShareGroupRecord(ShareKind.STATES, group_id, "", all_deleting(states))
+            wanted = WantedStates(
+                group_id, group.group_epoch, tuple((each, NO_OFFSET) for each in partitions)
+            )
+            self._env.write([record], DeleteGroupResult(ErrorCode.NONE, wanted), reply_to)
+        else:
+            records = group.tombstones(group_id)
+            self._env.write(records, DeleteGroupResult(ErrorCode.NONE), reply_to)
+
 
 def _listed(group_id: str, image: GroupImage) -> ListedGroup:
     """A group as the log has it."""
     if image.consumer is not None:
         return ListedGroup(group_id, CONSUMERS, image.consumer.state, GroupType.CONSUMER)
+    if image.shares is not None:
+        return ListedGroup(group_id, SHARES, image.shares.state, GroupType.SHARE)
     protocol_type = image.value.protocol_type if image.value else ""
     return ListedGroup(group_id, protocol_type, GroupState.EMPTY)
 

@@ -8,9 +8,10 @@ integers. A record without a value (a tombstone) removes what its key names.
 | 0, 1 | group, topic, partition | what was committed | version 4; 1 with an expiry of its own |
 | 2 | group | the classic group after its last change | version 3 |
 | 3 to 8, 16 | a consumer group | `consumer_records.py` | version 0 |
+| 10 to 15 | a share group | `share_records.py` | version 0 |
 
 Keys are in the classic notation; values are flexible (KIP-482) from version 4 on. Other kinds
-(share and streams groups) are kept as bytes: a log that another broker wrote must load.
+(streams groups) are kept as bytes: a log that another broker wrote must load.
 
 Invariant: what `encode` makes of what `decode` returned is the same record, for those that Kafka
 4.3 writes.
@@ -23,6 +24,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
+from tidelog.groups import share_records
 from tidelog.groups.consumer_records import (
     KINDS,
     ConsumerRecord,
@@ -30,6 +32,7 @@ from tidelog.groups.consumer_records import (
     encode_key,
     encode_value,
 )
+from tidelog.groups.share_records import SHARE_KINDS, ShareGroupRecord
 from tidelog.model import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.rsm.log_records import RawRecord
 from tidelog.wire.notation import CLASSIC, FLEXIBLE, MALFORMED, Notation, read_tags, write_tags
@@ -114,7 +117,7 @@ class OtherRecord(NamedTuple):
     raw: RawRecord
 
 
-GroupsRecord = OffsetRecord | GroupRecord | ConsumerRecord | OtherRecord
+GroupsRecord = OffsetRecord | GroupRecord | ConsumerRecord | ShareGroupRecord | OtherRecord
 
 
 def encode(record: GroupsRecord) -> RawRecord:
@@ -133,6 +136,8 @@ def encode(record: GroupsRecord) -> RawRecord:
             return bytes(key), None if group is None else _encode_group(group)
         case ConsumerRecord():
             return encode_key(record), encode_value(record.value)
+        case ShareGroupRecord(kind=kind, value=share_value):
+            return share_records.encode_key(record), share_records.encode_value(kind, share_value)
         case OtherRecord(raw):
             return raw
 
@@ -154,6 +159,8 @@ def decode(raw: RawRecord) -> GroupsRecord:
             return GroupRecord(group_id, None if value is None else _decode_group(value))
         if kind in KINDS:
             return decode_record(kind, key, value)
+        if kind in SHARE_KINDS:
+            return share_records.decode_record(kind, key, value)
     except MALFORMED as cause:
         raise MalformedFrame(f"no record of a group: {cause}") from cause
     return OtherRecord(raw)

@@ -42,6 +42,7 @@ CLIENT_METRICS_RESOURCE: Final = 16
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 TRANSACTION_VERSION: Final = "transaction.version"
+SHARE_VERSION: Final = "share.version"
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 

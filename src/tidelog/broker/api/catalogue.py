@@ -64,6 +64,8 @@ from tidelog.broker.api import (
     k73_assign_replicas_to_dirs,
     k74_list_config_resources,
     k75_describe_topic_partitions,
+    k76_share_group_heartbeat,
+    k77_share_group_describe,
     k80_add_raft_voter,
     k81_remove_raft_voter,
     k82_update_raft_voter,
@@ -72,6 +74,9 @@ from tidelog.broker.api import (
     k85_write_share_group_state,
     k86_delete_share_group_state,
     k87_read_share_group_state_summary,
+    k90_describe_share_group_offsets,
+    k91_alter_share_group_offsets,
+    k92_delete_share_group_offsets,
 )
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.context import Broker
@@ -136,6 +141,8 @@ APIS: Final[Registry[Broker]] = Registry(
         k73_assign_replicas_to_dirs.API,
         k74_list_config_resources.API,
         k75_describe_topic_partitions.API,
+        k76_share_group_heartbeat.API,
+        k77_share_group_describe.API,
         k80_add_raft_voter.API,
         k81_remove_raft_voter.API,
         k82_update_raft_voter.API,
@@ -144,6 +151,9 @@ APIS: Final[Registry[Broker]] = Registry(
         k85_write_share_group_state.API,
         k86_delete_share_group_state.API,
         k87_read_share_group_state_summary.API,
+        k90_describe_share_group_offsets.API,
+        k91_alter_share_group_offsets.API,
+        k92_delete_share_group_offsets.API,
     )
 )
 APIS.require(get_args(Request))

@@ -97,13 +97,14 @@ def _member_row(group: ConsumerGroup, member_id: str, image: MetadataImage) -> d
         "client_host": member.client_host,
         "subscribed_topic_names": member.topic_names,
         "subscribed_topic_regex": member.regex or "",
-        "assignment": {"topic_partitions": _named(current.assigned, image)},
-        "target_assignment": {"topic_partitions": _named(group.target(member_id), image)},
+        "assignment": {"topic_partitions": named(current.assigned, image)},
+        "target_assignment": {"topic_partitions": named(group.target(member_id), image)},
         "member_type": _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     }
 
 
-def _named(partitions: Iterable[IdPartition], image: MetadataImage) -> list[dict[str, object]]:
+def named(partitions: Iterable[IdPartition], image: MetadataImage) -> list[dict[str, object]]:
+    """Partitions by topic, with its name; without those of deleted topics."""
     known = tuple(each for each in partitions if each.topic_id in image.topics_by_id)
     names = {each.topic_id: image.topics_by_id[each.topic_id].name for each in known}
     return [{**row, "topic_name": names[row["topic_id"]]} for row in rows_of(known)]  # type: ignore[index]

@@ -14,6 +14,7 @@ from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
+from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.env.disk import Disk
@@ -77,6 +78,12 @@ class HasShares(Protocol):
     """The share coordinators of this node."""
 
     shares: ShareSeats
+
+
+class HasShareStates(Protocol):
+    """What group coordinators of this node ask of share coordinators."""
+
+    share_states: ShareStateCalls
 
 
 class HasTransactions(Protocol):

@@ -5,7 +5,7 @@ in the answer. A request without a group gets an answer without partitions, as f
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
@@ -24,6 +24,8 @@ from tidelog.wire.entities import Entity
 from tidelog.wire.values import bytes_of
 
 Row = dict[str, object]
+_NOTHING: Final = Snapshot(start_offset=0)
+"""The fields of an error, as in Kafka."""
 
 
 class Node(HasShares, Protocol):
@@ -92,6 +94,6 @@ def _answer(
         if isinstance(result, Refused):
             result = StateResult(result.error_code)
         known = {"error_code": result.error_code, "error_message": result.error_message}
-        take({"partition": number, **known, **row_of(result.state or Snapshot())})
+        take({"partition": number, **known, **row_of(result.state or _NOTHING)})
 
     return answer

@@ -6,7 +6,7 @@ from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.errors import ErrorCode
 from tidelog.model import SHARES_TOPIC
 from tidelog.wire.api import ApiKey
-from tidelog.wire.values import error_of, uuid_of
+from tidelog.wire.values import error_of, millis, uuid_of
 
 SETTINGS = {
     "share_coordinator_state_topic_num_partitions": "3",
@@ -26,6 +26,21 @@ def one_node(**settings: str) -> OneNode:
     node.run_until(lambda: SHARES_TOPIC in node.broker.image.topics_by_name)
     node.run_until(lambda: error_of(find(wire).error_code) is ErrorCode.NONE)
     node.run_until(lambda: node.broker.shares.coordinators() is not None)
+    return node
+
+
+def one_group_node(**settings: str) -> OneNode:
+    """As `one_node`; it coordinates share groups, too."""
+    node = one_node(**settings)
+    wire = node.client()
+
+    def found() -> bool:
+        response = wire.call(ApiKey.FIND_COORDINATOR, 2, key="g", key_type=0)
+        return error_of(response.error_code) is ErrorCode.NONE
+
+    node.run_until(found)
+    node.run_until(lambda: node.broker.groups.coordinators() is not None)
+    switch_on(node)
     return node
 
 
@@ -65,3 +80,52 @@ def initialize(wire: Wire, *numbers: int, state_epoch: int = 1, start_offset: in
     ]
     found = call(wire, ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, *rows)
     assert {error_of(each.error_code) for each in found.values()} == {ErrorCode.NONE}
+
+
+def switch_on(node: OneNode, level: int = 1) -> None:
+    """Finalises `share.version`."""
+    wire = node.client()
+    update = {
+        "feature": "share.version",
+        "max_version_level": level,
+        "upgrade_type": 1 if level else 2,
+    }
+    wire.call(
+        ApiKey.UPDATE_FEATURES,
+        1,
+        timeout=millis(1000),
+        feature_updates=[update],
+        validate_only=False,
+    )
+    node.run_until(lambda: node.broker.image.features.get("share.version", 0) == level)
+
+
+def beat(wire: Wire, member_id: str = "m", epoch: int = 0, *names: str, group_id: str = "g") -> Any:
+    """A heartbeat; with names it subscribes."""
+    return wire.call(
+        ApiKey.SHARE_GROUP_HEARTBEAT,
+        1,
+        group_id=group_id,
+        member_id=member_id,
+        member_epoch=epoch,
+        rack_id=None,
+        subscribed_topic_names=names or None,
+    )
+
+
+def settled_group(node: OneNode) -> Wire:
+    """The member `m` has both partitions of `t`."""
+    wire = node.client()
+    epoch = beat(wire, "m", 0, "t").member_epoch
+    coordinators = node.broker.shares.coordinators
+    node.run_until(lambda: sum(len(each.entries) for each in coordinators() or ()) == 2)
+    node.settle()
+    assert assigned_of(beat(wire, "m", epoch)) == [0, 1]
+    return wire
+
+
+def assigned_of(response: Any) -> list[int] | None:
+    """The numbers of the partitions in an answer; `None` is unchanged."""
+    if response.assignment is None:
+        return None
+    return [number for each in response.assignment.topic_partitions for number in each.partitions]

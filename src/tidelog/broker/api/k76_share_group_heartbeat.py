@@ -1,0 +1,79 @@
+"""ShareGroupHeartbeat (76), version 1: a member of a share group (KIP-932).
+
+One request joins, stays, changes and leaves. The coordinator of the group decides
+(`groups/share_heartbeats.py`) and answers when what changes is committed; then the states of new
+share partitions are initialised, and a later heartbeat brings the partitions.
+
+It is served while the cluster's `share.version` is 1; before, it is UNSUPPORTED_VERSION.
+"""
+
+from typing import Final, Protocol
+
+from tidelog.broker import share_group_calls
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.k68_consumer_group_heartbeat import rows_of
+from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
+from tidelog.broker.connections import RequestContext
+from tidelog.broker.features import has_share_groups
+from tidelog.broker.group_seats import GroupCall
+from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
+from tidelog.groups.messages import Response, ShareGroupHeartbeat, ShareGroupHeartbeatResult
+from tidelog.rsm.coordinator import Refused
+from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity
+from tidelog.wire.values import millis
+
+
+class Node(HasGroups, HasImage, HasShareStates, Protocol):
+    """What ShareGroupHeartbeat needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Hands the sign of life to the coordinator."""
+    names = request.subscribed_topic_names
+    asked = ShareGroupHeartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        context.header.client_id or "",
+        f"/{context.connection.peer_host}",
+        request.rack_id,
+        None if names is None else tuple(names),
+    )
+
+    def answer(response: Response) -> None:
+        if isinstance(response, Refused):
+            response = ShareGroupHeartbeatResult(response.error_code)
+        assert isinstance(response, ShareGroupHeartbeatResult), f"{response}"
+        assigned = response.assigned
+        context.answer(
+            reply(
+                context.response_type,
+                error_code=response.error_code,
+                error_message=response.error_message,
+                member_id=response.member_id,
+                member_epoch=response.member_epoch,
+                heartbeat_interval=millis(response.heartbeat_interval_ms),
+                assignment=None if assigned is None else {"topic_partitions": rows_of(assigned)},
+            )
+        )
+        if response.wanted is not None:
+            share_group_calls.initialize(node, response.wanted, now)
+
+    if has_share_groups(node.image.features):
+        node.groups.ask(asked, GroupCall(answer), now)
+    else:
+        answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
+
+
+API: Final = LocalApi(
+    key=ApiKey.SHARE_GROUP_HEARTBEAT,
+    doc=__doc__,
+    listeners=BROKERS,
+    versions=VersionRange(1, 1),
+    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.DESCRIBE, ResourceType.TOPIC)),
+    handle=handle,
+)

@@ -1,0 +1,99 @@
+"""Goal: administrators move and forget what a share group has read, and nothing is left behind."""
+
+from tests.unit.groups.consumer_rig import partitions, topic_id
+from tests.unit.groups.share_rig import Sharers
+from tidelog.errors import ErrorCode
+from tidelog.groups.group_state import GroupState, GroupType
+from tidelog.groups.messages import (
+    AlterShareOffsets,
+    DeleteGroup,
+    DeleteGroupResult,
+    DeleteShareOffsets,
+    DescribeShareGroup,
+    GroupProtocol,
+    JoinGroup,
+    ListedGroup,
+    ShareOffsetsResult,
+    StatesDeleted,
+    StatesResult,
+)
+
+T = topic_id("t")
+
+
+def emptied(**settings):
+    """A group without members that has read `t`."""
+    rig = Sharers(**settings)
+    rig.begin("a")
+    rig.beat("a", -1)
+    return rig
+
+
+def test_offsets_are_moved_while_there_are_no_members():
+    rig = Sharers()
+    wanted = tuple((each, 7) for each in sorted(partitions("t", 0, 1)))
+    rig.begin("a")
+    assert rig.ask(AlterShareOffsets("g", wanted)).error_code is ErrorCode.NON_EMPTY_GROUP
+    rig.beat("a", -1)
+    result = rig.ask(AlterShareOffsets("g", wanted))
+    assert result.wanted.partitions == wanted
+    assert result.wanted.state_epoch == rig.group().group_epoch
+    assert rig.group().known_states.initializing[T].partitions == {0, 1}
+    rig.report(result.wanted)
+    assert not rig.group().known_states.initializing
+
+
+def test_a_group_that_does_not_exist_is_made():
+    rig = Sharers()
+    wanted = tuple((each, 7) for each in partitions("t", 0))
+    assert rig.ask(AlterShareOffsets("g", wanted)).wanted.state_epoch == 1
+    listed = rig.coordinator.list_groups()
+    assert listed == [ListedGroup("g", "share", GroupState.EMPTY, GroupType.SHARE)]
+
+
+def test_a_group_forgets_a_topic():
+    rig = emptied()
+    result = rig.ask(DeleteShareOffsets("g", (T, topic_id("u"))))
+    assert {each for each, _ in result.wanted.partitions} == partitions("t", 0, 1, 2, 3)
+    assert result.missing == (topic_id("u"),)
+    states = rig.group().known_states
+    assert (states.initialized, states.deleting) == ({}, {T: "t"})
+    again = rig.ask(DeleteShareOffsets("g", (T,)))
+    assert again.wanted == result.wanted, "it was not reported"
+    assert rig.ask(StatesDeleted("g", (T,))) == StatesResult()
+    assert not rig.group().known_states.deleting
+    assert rig.ask(DeleteShareOffsets("g", (T,))).missing == (T,)
+
+
+def test_a_member_that_comes_back_is_initialised_anew():
+    rig = emptied()
+    rig.ask(DeleteShareOffsets("g", (T,)))
+    back = rig.beat("a", 0, "t")
+    assert back.assigned == () and len(back.wanted.partitions) == 4
+    assert not rig.group().known_states.deleting
+
+
+def test_other_groups_have_no_such_offsets():
+    rig = Sharers()
+    protocols = (GroupProtocol("range", b""),)
+    rig.ask(JoinGroup("g", "", None, "c", "/h", 3000, 3000, "consumer", protocols, False))
+    for request in (AlterShareOffsets("g", ()), DeleteShareOffsets("g", ())):
+        answer = rig.ask(request)
+        assert isinstance(answer, ShareOffsetsResult)
+        assert answer.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert rig.ask(StatesDeleted("h", ())) == StatesResult(ErrorCode.GROUP_ID_NOT_FOUND)
+
+
+def test_a_group_is_deleted_when_its_states_are():
+    rig = Sharers()
+    rig.begin("a")
+    assert rig.ask(DeleteGroup("g")) == DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP)
+    rig.beat("a", -1)
+    first = rig.ask(DeleteGroup("g"))
+    assert {each for each, _ in first.wanted.partitions} == partitions("t", 0, 1, 2, 3)
+    assert rig.ask(DeleteGroup("g")).wanted == first.wanted, "the first try was lost"
+    done = rig.ask(DeleteGroup("g", are_states_deleted=True))
+    assert done == DeleteGroupResult(ErrorCode.NONE)
+    assert rig.coordinator.committed.get("g") is None
+    assert rig.ask(DescribeShareGroup("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert Sharers(rig.partition).coordinator.committed.get("g") is None

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tidelog.broker.features import FEATURES
 from tidelog.config import ControllerConfig
 from tidelog.controller import messages
 from tidelog.controller import topic_messages as topics
@@ -28,7 +29,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceLine
 from tidelog.kraft.messages import CommittedBatch
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.image_records import image_records
 from tidelog.metadata.record_codec import decode_record, encode_record
 from tidelog.model import Endpoint, Uuid
@@ -36,10 +37,7 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
 PER_TOPIC = 100
-FEATURES = {
-    METADATA_VERSION: messages.FeatureRange(7, 30),
-    "eligible.leader.replicas.version": messages.FeatureRange(0, 1),
-}
+SERVED = {name: messages.FeatureRange(*levels) for name, levels in FEATURES.items()}
 
 
 class Silence:
@@ -161,7 +159,7 @@ class Bench:
         incarnation_id = Uuid(bytes((incarnation,)) * 15 + bytes((broker_id,)))
         endpoints = (Endpoint("PLAINTEXT", "h", 9092),)
         request = messages.RegisterBroker(
-            broker_id, "c", incarnation_id, endpoints, None, FEATURES, (directory,), previous
+            broker_id, "c", incarnation_id, endpoints, None, SERVED, (directory,), previous
         )
         answer = self.ask("register", request)
         self.epochs[broker_id] = answer.broker_epoch
@@ -211,11 +209,12 @@ def measure(partitions: int, *, one_topic: bool, brokers: int) -> list[dict[str,
     bench.beat(1)
     for each in range(2, brokers + 1):
         bench.beat(each)
-    bench.run("fence", lambda: bench.controller.on_broker_suspected(1, bench.now))
-    bench.now = Instant(bench.now + 4000)
+    # It is silent for longer than the grace period, or it would be taken for alive.
+    bench.now = Instant(bench.now + 1000)
     for each in range(2, brokers + 1):
         bench.beat(each)
     bench.run("fence", lambda: bench.controller.on_broker_suspected(1, bench.now))
+    assert bench.image.brokers[1].fenced, "the row `fence` fences"
     for each in range(2, brokers + 1):
         bench.beat(each)
     bench.register(1, 2)

@@ -25,8 +25,9 @@ from tidelog.config import PropertyType, validate_broker_config, validate_topic_
 from tidelog.config.property_types import Property
 from tidelog.config.resolve import default_text
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
+from tidelog.controller.elect_leaders import decide_unclean, may_allow_unclean
 from tidelog.controller.elections import PartitionChange, effective_min_isr
-from tidelog.controller.events import ConfigsAltered
+from tidelog.controller.events import Cause, CauseKind, ConfigsAltered
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
@@ -36,9 +37,10 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigsResult,
 )
 from tidelog.controller.records import config_record, partition_change_record
+from tidelog.controller.slices import Slices, a_slice
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_CONFIG_VALUE_LENGTH
+from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_CONFIG_VALUE_LENGTH
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, MetadataRecord
 from tidelog.metadata.topic_names import code_of_unknown
@@ -48,35 +50,58 @@ ConfigValues = Mapping[str, str | None]
 """New values by name; `None` removes the config."""
 
 
-def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> ControllerDecision:
-    """Decides every resource of the request."""
-    records: list[MetadataRecord] = []
-    results: list[ConfigResourceResult] = []
+def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> Slices:
+    """Decides every resource of the request, some a slice, and elects where a leader that may lack
+    records is allowed now."""
     named = Counter((item.resource_type, item.resource_name) for item in request.resources)
-    for item in request.resources:
-        name = (item.resource_type, item.resource_name)
-        code, message = ErrorCode.NONE, None
-        try:
-            if named[name] > 1:
-                text = "Each resource must appear at most once."
-                raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-            records += _decide_resource(view, item, replaces=request.replaces)
-        except ProtocolError as error:
-            code, message = error.code, error.message
-        results.append(ConfigResourceResult(*name, code, message))
+    results: list[ConfigResourceResult] = []
+    records: list[MetadataRecord] = []
+    for number, item in enumerate(request.resources):
+        if number and number % MAX_CHANGES_PER_TURN == 0:
+            view = yield a_slice(records)
+            records = []
+        result, added = _result_of(view, item, request, named)
+        if len(records) + len(added) > view.config.max_records_per_batch:
+            view = yield a_slice(records)
+            records = []
+            result, added = _result_of(view, item, request, named)
+        results.append(result)
+        if result.error_code is ErrorCode.NONE and not request.validate_only:
+            records += added
+            view.trace.event(_altered(item))
     response = IncrementalAlterConfigsResult(tuple(results))
-    if request.validate_only:
-        return ControllerDecision(response)
-    view.check_atomic(records)
-    for item, result in zip(request.resources, results, strict=True):
-        if result.error_code is ErrorCode.NONE:
-            event = ConfigsAltered(
-                resource_type=item.resource_type,
-                resource_name=item.resource_name,
-                names=",".join(change.name for change in item.changes),
-            )
-            view.trace.event(event)
-    return ControllerDecision(response, records)
+    last = ControllerDecision(response, records, atomic=False)
+    if not may_allow_unclean(request):
+        return last
+    view = yield last
+    return (yield from decide_unclean(view, Cause(CauseKind.UNCLEAN_ALLOWED)))
+
+
+def _result_of(
+    view: View,
+    item: ConfigResourceChange,
+    request: IncrementalAlterConfigs,
+    named: Mapping[tuple[int, str], int],
+) -> tuple[ConfigResourceResult, list[MetadataRecord]]:
+    """What one resource is answered, and the records of its change."""
+    name = (item.resource_type, item.resource_name)
+    try:
+        if named[name] > 1:
+            text = "Each resource must appear at most once."
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+        records = _decide_resource(view, item, replaces=request.replaces)
+        view.check_atomic(records)
+    except ProtocolError as error:
+        return ConfigResourceResult(*name, error.code, error.message), []
+    return ConfigResourceResult(*name, ErrorCode.NONE, None), records
+
+
+def _altered(item: ConfigResourceChange) -> ConfigsAltered:
+    return ConfigsAltered(
+        resource_type=item.resource_type,
+        resource_name=item.resource_name,
+        names=",".join(change.name for change in item.changes),
+    )
 
 
 def new_topic_config_records(

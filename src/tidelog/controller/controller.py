@@ -34,12 +34,7 @@ from tidelog.controller import brokers, events, messages
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
 from tidelog.controller.directories import decide_assign_replicas
-from tidelog.controller.elect_leaders import (
-    decide_balance,
-    decide_elect_leaders,
-    decide_unclean,
-    may_allow_unclean,
-)
+from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders, decide_unclean
 from tidelog.controller.events import Cause, CauseKind
 from tidelog.controller.features import QuorumVersion, decide_update_features
 from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
@@ -210,9 +205,7 @@ class Controller:
             else:
                 self._begin(long, now)
         else:
-            decision = self._decide(request)
-            if self._submit(decision, now, reply_to) is not None and may_allow_unclean(request):
-                self._elect_unclean(CauseKind.UNCLEAN_ALLOWED, now)
+            self._submit(self._decide(request), now, reply_to)
 
     def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
         """The node's failure detector: the broker's connections are gone and it has refused new
@@ -241,7 +234,8 @@ class Controller:
             self._submit(a_slice(records), now)
         if self.active and self._unclean.is_due(now):
             self._unclean.finish(now, complete=True)
-            self._elect_unclean(CauseKind.STILL_LEADERLESS, now)
+            cause = Cause(CauseKind.STILL_LEADERLESS)
+            self._begin(Long(lambda view: decide_unclean(view, cause)), now)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken."""
@@ -375,9 +369,6 @@ class Controller:
             reply_to, long.reply_to = long.reply_to, None
         self._submit(decision, now, reply_to)
 
-    def _elect_unclean(self, cause: CauseKind, now: Instant) -> None:
-        self._begin(Long(lambda view: decide_unclean(view, Cause(cause))), now)
-
     def _fence_stale(self, now: Instant) -> None:
         """Fences at most one broker; while more are stale, the deadline is now."""
         stale = self._sessions.next_stale(now)
@@ -448,7 +439,6 @@ class Controller:
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
     messages.ListReassignments: decide_list_reassignments,
-    messages.IncrementalAlterConfigs: decide_alter_configs,
 }
 """Requests that are decided by the metadata alone."""
 
@@ -456,6 +446,7 @@ _SLICED_DECIDERS: Final[dict[type, Callable[[View, Any], Slices]]] = {
     CreateTopics: decide_create_topics,
     CreatePartitions: decide_create_partitions,
     DeleteTopics: decide_delete_topics,
+    messages.IncrementalAlterConfigs: decide_alter_configs,
     messages.AlterPartition: decide_alter_partition,
     messages.AssignReplicas: decide_assign_replicas,
     messages.ElectLeaders: decide_elect_leaders,

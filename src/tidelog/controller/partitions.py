@@ -36,14 +36,16 @@ def decide_broker_left(
 ) -> Steps[Rest]:
     """The broker leads nothing any more and leaves every ISR, except where it is the last member
     and ELRs are off. One that left uncleanly may have lost its last records: it leaves every ELR
-    too. What it led is led again first, because that stands still altogether."""
+    too. What it led is led again first, because that stands still altogether; topics with few
+    partitions before those with many, which would keep all others waiting."""
 
     def is_held(partition: PartitionImage) -> bool:
         return broker_id in partition.isr or (uncleanly and broker_id in partition.eligible_leaders)
 
-    places = sorted(
-        places_where(view, is_held), key=lambda place: place.partition.leader != broker_id
-    )
+    def urgency(place: Place) -> tuple[bool, int]:
+        return place.partition.leader != broker_id, len(place.topic.partitions)
+
+    places = sorted(places_where(view, is_held), key=urgency)
     unclean = (broker_id,) if uncleanly else ()
     return _change_all(view, places, cause, leaving=broker_id, unclean=unclean)
 

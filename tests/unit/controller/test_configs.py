@@ -1,10 +1,11 @@
 """IncrementalAlterConfigs: the operations, what is refused, and what it means for ELRs."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.unit.controller.harness import Stage, a_stage
+from tests.unit.controller.harness import CONFIG, Stage, a_stage
 from tidelog.controller.messages import (
     ConfigChange,
     ConfigOperation,
@@ -13,7 +14,9 @@ from tidelog.controller.messages import (
     IncrementalAlterConfigs,
     IncrementalAlterConfigsResult,
 )
+from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_CHANGES_PER_TURN
 from tidelog.metadata.image import CLUSTER_DEFAULT, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, ConfigRecord
 
@@ -259,3 +262,41 @@ def test_the_min_isr_of_the_cluster_is_pinned(stage: Stage, resource: ConfigReso
     assert codes(alter(stage, resource)) == [ErrorCode.INVALID_CONFIG]
     assert stage.controller.image.configs[CLUSTER_DEFAULT] == {"min.insync.replicas": "2"}
     assert ConfigResource(BROKER, "1") not in stage.controller.image.configs
+
+
+def test_many_resources_are_changed_in_slices(stage: Stage) -> None:
+    """Goal: one answer in order; a bad resource alone is refused; no turn changes more than a
+    slice, and a request that only asks changes nothing."""
+    names = [f"t{number}" for number in range(2 * MAX_CHANGES_PER_TURN + 10)]
+    stage.ask(CreateTopics(tuple(NewTopic(name, 1, 1) for name in names)))
+    names.insert(MAX_CHANGES_PER_TURN + 7, "nowhere")
+    wanted = [change(TOPIC, name, ("retention.ms", SET, "7")) for name in names]
+    before = len(stage.log.batch_sizes)
+    for validate_only in (True, False):
+        results = alter(stage, *wanted, validate_only=validate_only)
+        assert [one.resource_name for one in results] == names
+        refused = [one for one in results if one.error_code is not ErrorCode.NONE]
+        assert [one.resource_name for one in refused] == ["nowhere"]
+        changed = len(names) - 1 if not validate_only else 0
+        assert sum(stage.log.batch_sizes[before:]) == changed
+    assert max(stage.log.batch_sizes[before:]) == MAX_CHANGES_PER_TURN
+    names.remove("nowhere")
+    configs = map(stage.controller.image.topic_configs, names)
+    assert all(each == {"retention.ms": "7"} for each in configs)
+
+
+def test_elections_that_a_change_allows_follow_the_last_slice() -> None:
+    """Goal: a leader that may lack records is elected where the last slice allows it, too."""
+    stage = a_stage(1, 2, config=replace(CONFIG, min_insync_replicas=1))
+    names = [f"t{number:03}" for number in range(MAX_CHANGES_PER_TURN + 1)]
+    for name in names:
+        stage.create(name, (1, 2))
+    stage.heartbeat(1, fence=True)
+    stage.heartbeat(2, fence=True)
+    stage.heartbeat(1)
+    assert all(stage.partition(name).leader < 0 for name in names)
+    wish = ("unclean.leader.election.enable", SET, "true")
+    results = alter(stage, *(change(TOPIC, name, wish) for name in names))
+    stage.settle()
+    assert set(codes(results)) == {ErrorCode.NONE}
+    assert all(stage.partition(name).leader == 1 for name in names)

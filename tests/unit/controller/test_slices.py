@@ -88,6 +88,18 @@ def test_what_the_dead_broker_led_is_led_again_first() -> None:
     assert all(one.leader in (2, 3) for one in stage.topic("orders").partitions.values())
 
 
+def test_a_small_topic_does_not_wait_for_a_large_one() -> None:
+    """Goal: the first slice elects for topics with few partitions, whenever they were made."""
+    stage = many_partitions(1, 2, 3)
+    stage.create("small", (1, 2), (1, 3))
+    suspect(stage, 1)
+    stage.lose(keep=1)
+    stage.settle()
+    assert [stage.partition("small", number).leader for number in (0, 1)] == [2, 3]
+    led = [one.leader for one in stage.topic("orders").partitions.values()]
+    assert led.count(1) == MANY // 3 - (MAX_CHANGES_PER_TURN - 2)
+
+
 def test_the_next_controller_finishes_what_a_failover_left() -> None:
     """Goal: after any slice the broker is still unfenced, so that it is fenced once more, and the
     partitions that changed already are left alone."""

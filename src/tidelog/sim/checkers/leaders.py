@@ -42,7 +42,7 @@ class LeaderCompleteness(Checker):
         held = marks_of(log, start, end)
         committed = [mark for mark in true_log.batches if mark.base_offset >= start]
         if held != committed and may_be_cleaned(log):
-            wrong = cleaned_complaint(log, true_log, end, evidence.world.wall_ms(host))
+            wrong = cleaned_complaint(log, true_log, end, evidence.latest_wall_ms)
             if wrong is not None:
                 self.reject(f"{who}: {wrong}")
             return
@@ -159,6 +159,9 @@ def _objection(
     if member is None:
         return None
     log, high_watermark = partition.log, partition.log.high_watermark
+    if high_watermark <= max(log.log_start_offset, member.log.log_start_offset):
+        # The record below it is deleted; the other replica may have it still.
+        return None
     spoke_itself = (
         _epoch_of(host) == remote.broker_epoch and member is first and not host.disk.was_damaged
     )

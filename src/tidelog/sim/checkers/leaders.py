@@ -159,9 +159,6 @@ def _objection(
     if member is None:
         return None
     log, high_watermark = partition.log, partition.log.high_watermark
-    if high_watermark <= max(log.log_start_offset, member.log.log_start_offset):
-        # The record below it is deleted; the other replica may have it still.
-        return None
     spoke_itself = (
         _epoch_of(host) == remote.broker_epoch and member is first and not host.disk.was_damaged
     )
@@ -171,6 +168,9 @@ def _objection(
         return None
     if member.log.log_end_offset < high_watermark:
         return f"ends at {member.log.log_end_offset}"
+    if high_watermark <= max(log.log_start_offset, member.log.log_start_offset):
+        # The record below it is deleted; the other replica may have it still.
+        return None
     mine, theirs = (one.epoch_at(high_watermark - 1) for one in (log, member.log))
     return None if mine == theirs else f"has epoch {theirs} there and not {mine}"
 

@@ -57,7 +57,8 @@ class Found:
             broker=SimpleNamespace(replicas=SimpleNamespace(partitions={PARTITION: self.replica}))
         )
         host = SimpleNamespace(**vars(HOST), node=node)
-        self.world = SimpleNamespace(wall_ms=lambda _: WALL_MS, hosts={1: host})
+        self.world = SimpleNamespace(hosts={1: host})
+        self.latest_wall_ms = WALL_MS
 
     def replicas(self) -> list[tuple[Any, Replica]]:
         return [(HOST, self.replica)]

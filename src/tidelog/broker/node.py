@@ -49,7 +49,7 @@ from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directory import LogsRecovered
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
-from tidelog.model import METADATA_PARTITION
+from tidelog.model import METADATA_PARTITION, TopicPartition
 from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
 
 MAX_ROUNDS: Final = 1000
@@ -263,6 +263,11 @@ class Node:
                 self._wake(now)
         except (StorageError, LogDamaged) as error:
             self._stopping.on_storage_error(error)
+
+    def has_opened(self, partition: TopicPartition) -> bool:
+        """Whether the start has opened this log, or found it damaged. True once it has ended."""
+        directory = self._directory
+        return directory.is_loaded or partition in directory.logs or partition in directory.damaged
 
     def _wake(self, now: Instant) -> None:
         self._parts.metadata_log.at(now, self.broker.wall_ms(now))

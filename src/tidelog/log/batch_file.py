@@ -135,6 +135,10 @@ class BatchFile:
         of batches, or begin with another batch than the index has."""
         return self._walk(offset, entry, _LOCATE_BYTES)[0]
 
+    def end_below(self, offset: int, entry: IndexEntry) -> int:
+        """Where the batches before that one end; the entry is of one of them. Raises the same."""
+        return self._walk(offset, entry, _LOCATE_BYTES)[1]
+
     def next_offset(self, entry: IndexEntry) -> int:
         """One past the last batch, from the last index entry on. Raises as `locate`."""
         return self._walk(_BEYOND, entry, HEADER_BYTES)[1]

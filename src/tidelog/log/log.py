@@ -36,6 +36,7 @@ class Log(LogState):
     aborted_in = reading.aborted_in
     verify = reading.verify
     truncate_to = truncation.truncate_to
+    end_below = truncation.end_below
     truncate_fully_and_start_at = truncation.truncate_fully_and_start_at
     assign_topic_id = rolling.assign_topic_id
     request_flush = rolling.request_flush

@@ -188,6 +188,10 @@ class Segment:
         Raises `LogDamaged`."""
         return self.batches.locate(offset, self.offset_index.entry_for(offset))
 
+    def end_below(self, offset: int) -> int:
+        """One past the last batch that ends below `offset`. Raises `LogDamaged`."""
+        return self.batches.end_below(offset, self.offset_index.entry_for(offset - 1))
+
     def next_offset(self) -> int:
         """One past the last batch. Raises `LogDamaged`."""
         return self.batches.next_offset(self.offset_index.last_entry)

@@ -3,6 +3,10 @@
 A follower cuts what its leader does not have, also below its own high watermark: a deposed leader's
 view may have been ahead. Flushes under way are void, because the offsets they cover may be written
 again; producer snapshots beyond the cut go at once.
+
+Where cleaning has left offsets out, a cut may fall between two batches. The log ends with the batch
+before it then, since a start finds no other end: one that ends below its recovery point would be
+taken for damaged. The leader sends what follows, from there on.
 """
 
 from tidelog.log.events import LogRestarted, LogTruncated
@@ -13,7 +17,8 @@ from tidelog.log.state import LogState
 
 
 def truncate_to(state: LogState, offset: int) -> bool:
-    """Drops all from `offset` on, also below the high watermark; returns whether it had records."""
+    """Drops all from `offset` on, also below the high watermark; returns whether it had records.
+    The log ends at `offset`, or where the last batch below it ends."""
     assert offset >= 0, f"truncate to {offset}"
     if offset >= state.log_end_offset:
         # A leader that wrote nothing left an epoch that starts at its log end.
@@ -30,6 +35,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     if state.segments.first_base_offset > offset:
         truncate_fully_and_start_at(state, offset)
         return True
+    offset = end_below(state, offset)
     if offset < state.segments.active.base_offset:
         _forget_cleaning(state, offset)
     state.ledger.on_truncation()
@@ -40,6 +46,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.log_end_offset = offset
     state.log_start_offset = min(state.log_start_offset, offset)
     state.recovery_point = min(state.recovery_point, offset)
+    state.cleaned_to = min(state.cleaned_to, offset)
     state.epochs.truncate_from_end(offset)
     state.snapshots.drop_outside(0, offset)
     if not state.producers.maybe_rewind_to(offset):
@@ -56,6 +63,17 @@ def truncate_to(state: LogState, offset: int) -> bool:
         state.producers.on_high_watermark(min(state.high_watermark, offset))
     state.update_high_watermark(state.high_watermark)
     return True
+
+
+def end_below(state: LogState, offset: int) -> int:
+    """Where a log ends that is cut at `offset`. Raises `LogDamaged`."""
+    if (
+        state.cleaned_to < 0
+        or not state.segments.first_base_offset <= offset < state.log_end_offset
+    ):
+        return offset
+    end = state.segments.covering(offset)[0].end_below(offset)
+    return max(end, min(state.log_start_offset, offset))
 
 
 def truncate_fully_and_start_at(state: LogState, offset: int) -> None:

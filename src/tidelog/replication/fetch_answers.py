@@ -103,6 +103,8 @@ class FetchAnswers:
         """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
         anything changes. Raises `StorageError` and `LogDamaged`."""
         log = state.partition.log
+        if not isinstance(cut.reason, RestartReason):
+            cut = cut._replace(target=log.end_below(cut.target))
         if cut.target < log.recovery_point:
             self._followed.enter(state, Phase.CUTTING)
             state.cut = cut

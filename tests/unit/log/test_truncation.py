@@ -1,8 +1,12 @@
 """Truncation: everything that was derived from the cut records goes with them."""
 
+from itertools import product
+
+from tests.unit.log.cleaning.bench import CleaningBench, full
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.model import EpochEndOffset
+from tidelog.records.batch import iter_headers
 
 
 def test_truncation_forgets_what_was_cut() -> None:
@@ -74,3 +78,36 @@ def test_truncating_below_the_first_segment_starts_anew() -> None:
     assert (bench.log.log_start_offset, bench.log.log_end_offset) == (40, 40)
     bench.log.check()
     assert bench.append() == 40
+
+
+def test_a_cut_into_a_gap_of_a_compacted_log() -> None:
+    """The log ends with the last batch before the cut and goes on from there; whatever stop comes
+    before that, the next start does not take the missing offsets for damage."""
+    for has_record, restart in product((False, True), ("clean", "kill", "power")):
+        bench = CleaningBench(segment_bytes=10_000)
+        bench.put((b"a", b"kept"))
+        for number in range(6):
+            bench.put((b"b", b"%d" % number))
+        full(bench, 1)
+        assert bench.clean()
+        data = bench.log.segments.covering(0)[0].file.read(0, 10_000)
+        assert [header.base_offset for _, header in iter_headers(data)][:2] == [0, 6]
+        log = bench.log
+        assert log.end_below(4) == 1 and log.end_below(7) == 7
+        log.truncate_to(4)
+        log.check()
+        assert log.log_end_offset == 1
+        if has_record:
+            assert bench.put((b"c", b"v")) == 1
+        bench.commit_all()
+        match restart:
+            case "clean":
+                log = bench.reopen_cleanly()
+            case "kill":
+                log = bench.reopen_after_kill()
+            case _:
+                log = bench.reopen_after_power_cut()
+        log.check()
+        log.verify()
+        assert bench.directory.damaged == {}
+        assert log.log_end_offset == (2 if has_record else 1), (has_record, restart)

@@ -57,6 +57,8 @@ class CleaningRound:
     ) -> None:
         """`number` is another one for each round. `put_aside` takes the base offset of each
         segment whose files are now `.deleted`."""
+        stable = state.last_stable_offset
+        assert part.end <= stable, f"CleansDecided: {state.path} to {part.end}, stable is {stable}"
         self._state = state
         self._part = part
         self._newest = newest

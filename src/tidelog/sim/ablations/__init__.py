@@ -11,6 +11,7 @@ The replacements live here and not in the product: a switch in production code c
 | --- | --- |
 | `replication` | high watermark, ISR, fetching, truncating, acknowledging |
 | `log` | recovery, epochs, producers, devices |
+| `cleaning` | compaction, retention |
 | `controller` | elections, registrations, proposals |
 | `quorum` | votes, the metadata log |
 | `groups` | committed offsets |
@@ -19,12 +20,21 @@ The replacements live here and not in the product: a switch in production code c
 
 from typing import Final
 
-from tidelog.sim.ablations import controller, groups, log, quorum, replication, transactions
+from tidelog.sim.ablations import (
+    cleaning,
+    controller,
+    groups,
+    log,
+    quorum,
+    replication,
+    transactions,
+)
 from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
 
 SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     *replication.SAFEGUARDS,
     *log.SAFEGUARDS,
+    *cleaning.SAFEGUARDS,
     *controller.SAFEGUARDS,
     *quorum.SAFEGUARDS,
     *groups.SAFEGUARDS,

@@ -26,6 +26,8 @@ class Evidence:
     """What another one read after the last restart of all nodes, where there was one."""
     newest_image: MetadataImage = EMPTY_IMAGE
     """The newest committed metadata that any node ever had, also one that is dead by now."""
+    latest_wall_ms: int = 0
+    """What the wall clock of some machine has shown, the latest of all."""
 
     def replicas(self) -> Iterator[tuple[Host, Partition]]:
         """Every replica of every node that runs, with its host."""

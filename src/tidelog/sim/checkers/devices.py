@@ -1,6 +1,6 @@
 """What lies on the disks, whatever a process makes of it: looked at in the files themselves."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from tidelog.kraft.snapshot_format import parse_snapshot_name
@@ -14,7 +14,7 @@ from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.checkers.replicas import waits_for_a_read
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.host import Host
-from tidelog.sim.evidence.durable import LogImages, LogReader, seen_files
+from tidelog.sim.evidence.durable import LogImages, LogReader, from_offset, log_start_in, seen_files
 from tidelog.sim.evidence.oracle import BatchMark, PartitionId
 from tidelog.sim.evidence.scrub import OFFSET_FILES, ScrubbedBatch, scrub
 
@@ -53,8 +53,8 @@ class CommittedIsDurable(Checker):
     hold.
 
     Looked at in each tenth sweep, on the durable images alone: this is what would be left if all
-    machines lost power now. Topics that are being deleted and disks that a fault has damaged do not
-    count.
+    machines lost power now. A device on which the log begins behind the last committed record has
+    lost nothing. Topics that are being deleted and disks that a fault has damaged do not count.
     """
 
     def __init__(self, min_isr: int) -> None:
@@ -95,14 +95,15 @@ class CommittedIsDurable(Checker):
                     continue
             except CheckpointDamaged:
                 continue
-            batches = self._reader.batches(host.disk.root, files, directory)
-            last = true_log.batches[-1] if true_log.batches else None
+            if not true_log.batches:
+                continue
+            last = true_log.batches[-1]
             # A cleaner may have rewritten it.
             count = 3 if true_log.contents else 4
-            if last is not None and any(
+            if log_start_in(files, directory) > last.last_offset or any(
                 BatchMark(each.base_offset, each.last_offset, each.leader_epoch, each.crc)[:count]
                 == last[:count]
-                for each in reversed(batches)
+                for each in reversed(self._reader.batches(host.disk.root, files, directory))
             ):
                 found.append(pid)
         return found
@@ -125,32 +126,49 @@ class RecoveredFromImage(Checker):
     A log that begins anew behind a snapshot has lost nothing that the snapshot does not have: a
     power cut may come between the snapshot's last byte and the cutting of the log.
 
+    Below its log start a log may have segments or not: they are deleted, and that may come undone.
+
     Disks that a fault has damaged are not looked at; what they may lose is judged by
     `DisksAreSound` and `NothingLost`.
     """
 
     def __init__(self) -> None:
         self._reader = LogReader()
-        # By disk: the images at the first power cut since the last start, until the next one.
+        # By disk and log: the image at the first power cut since the log was opened, until it is
+        # opened the next time.
         self._images: dict[str, dict[str, LogImages]] = {}
 
     def before_power_cut(self, disk: SimDisk) -> None:
         """The device is about to lose what it has not got. What an earlier power cut has left,
         and no process has recovered since, says less than what was there before it."""
-        if disk.root in self._images:
-            return
         with disk.observed():
             names = [name for name in disk.list_dir() if parse_partition_name(name) is not None]
-        self._images[disk.root] = self._reader.images(disk, names)
+        known = self._images.get(disk.root, {})
+        self._images[disk.root] = self._reader.images(disk, names) | known
 
-    def after_start(self, disk: SimDisk) -> None:
-        """The next process has opened its logs and done nothing else yet."""
-        images = self._images.pop(disk.root, {})
+    def after_opening(self, host: Host) -> None:
+        """A process may have opened more of its logs; a start with work that costs time opens them
+        in slices, and does nothing else before all are open."""
+        node, images = host.node, self._images.get(host.disk.root)
+        if node is not None and images:
+            parsed = {name: parse_partition_name(name) for name in images}
+            self.after_start(
+                host.disk,
+                [name for name, one in parsed.items() if one is None or node.has_opened(one)],
+            )
+
+    def after_start(self, disk: SimDisk, names: Collection[str] | None = None) -> None:
+        """The next process has opened its logs, or those of these names, and done nothing else
+        yet."""
+        images = self._images.get(disk.root, {})
         if disk.damaged:
+            images.clear()
             return
         seen = seen_files(disk)
-        for directory, image in images.items():
-            found = self._reader.batches(disk.root, seen, directory)
+        for directory in [name for name in images if names is None or name in names]:
+            image = images.pop(directory)
+            everything = self._reader.batches(disk.root, seen, directory)
+            found = from_offset(image.log_start, everything)
             if not found and _has_snapshot_beyond(seen, directory, image):
                 continue
             self._compare(f"{disk.root} {directory}", found, image)

@@ -42,7 +42,7 @@ class LeaderCompleteness(Checker):
         held = marks_of(log, start, end)
         committed = [mark for mark in true_log.batches if mark.base_offset >= start]
         if held != committed and may_be_cleaned(log):
-            wrong = cleaned_complaint(log, true_log, end, evidence.world.wall_ms(host))
+            wrong = cleaned_complaint(log, true_log, end, evidence.latest_wall_ms)
             if wrong is not None:
                 self.reject(f"{who}: {wrong}")
             return
@@ -168,6 +168,9 @@ def _objection(
         return None
     if member.log.log_end_offset < high_watermark:
         return f"ends at {member.log.log_end_offset}"
+    if high_watermark <= max(log.log_start_offset, member.log.log_start_offset):
+        # The record below it is deleted; the other replica may have it still.
+        return None
     mine, theirs = (one.epoch_at(high_watermark - 1) for one in (log, member.log))
     return None if mine == theirs else f"has epoch {theirs} there and not {mine}"
 

@@ -55,7 +55,8 @@ class CandidateCompleteness(Checker):
             return
         log, last = replica.log, true_log.batches[-1]
         held = log.epoch_at(last.base_offset)
-        if log.log_end_offset < true_log.end_offset or held != last.leader_epoch:
+        is_gone = last.base_offset < log.log_start_offset
+        if log.log_end_offset < true_log.end_offset or not (is_gone or held == last.leader_epoch):
             self.reject(
                 f"{host.name} may be elected for {pid} with log end {log.log_end_offset} and "
                 f"epoch {held} at {last.base_offset}; committed is everything below "
@@ -146,8 +147,7 @@ class LogMatching(Checker):
             known = {mark.base_offset: mark for mark in true_log.from_offset(start)}
             wrong = [mark for mark in held if known.get(mark.base_offset) != mark]
             if log.cleaned_to >= 0 or (wrong and may_be_cleaned(log)):
-                wall_ms = evidence.world.wall_ms(host)
-                complaint = cleaned_complaint(log, true_log, end, wall_ms)
+                complaint = cleaned_complaint(log, true_log, end, evidence.latest_wall_ms)
                 if complaint is not None:
                     self.reject(f"{host.name} {pid}: {complaint}")
                 return end
@@ -356,8 +356,8 @@ class ReplicasEqual(Checker):
     """
 
     def at_end(self, evidence: Evidence) -> None:
-        # The replica of each partition that the others are compared with.
-        first: dict[PartitionId, tuple[str, list[BatchMark]]] = {}
+        # The replica of each partition that the others are compared with, and its log start.
+        first: dict[PartitionId, tuple[str, int, list[BatchMark]]] = {}
         for host, partition, marks in _whole_logs(evidence):
             pid = partition_id(partition)
             true_log = evidence.oracle.logs.get(pid, TrueLog())
@@ -365,7 +365,13 @@ class ReplicasEqual(Checker):
             if may_be_cleaned(partition.log):
                 self._check_cleaned(evidence, host, partition.log, true_log)
                 continue
-            name, others = first.setdefault(pid, (host.name, marks))
+            log_start = partition.log.log_start_offset
+            name, other_start, others = first.setdefault(pid, (host.name, log_start, marks))
+            start = max(log_start, other_start)
+            marks, others, committed = (
+                [mark for mark in each if mark.base_offset >= start]
+                for each in (marks, others, committed)
+            )
             if marks != others:
                 self.reject(f"{pid}: {_difference(name, others, host.name, marks)}")
             if marks[: len(committed)] != committed:
@@ -376,8 +382,7 @@ class ReplicasEqual(Checker):
         who = f"{host.name} {log.topic_partition}"
         if log.log_end_offset < true_log.end_offset:
             self.reject(f"{who} ends at {log.log_end_offset}, not {true_log.end_offset}")
-        wall_ms = evidence.world.wall_ms(host)
-        wrong = cleaned_complaint(log, true_log, true_log.end_offset, wall_ms)
+        wrong = cleaned_complaint(log, true_log, true_log.end_offset, evidence.latest_wall_ms)
         if wrong is not None:
             self.reject(f"{who}: {wrong}")
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tidelog.metadata.image import MetadataImage
 from tidelog.replication.partition import Partition
-from tidelog.sim.checkers import leaders, metadata, readings, replicas
+from tidelog.sim.checkers import leaders, log_starts, metadata, readings, replicas
 from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.engine.host import Host
@@ -37,6 +37,7 @@ class Watch:
         """Looks at what an event of a node changed."""
         node, evidence = host.node, self._evidence
         assert node is not None, f"{host.name} has no process"
+        evidence.latest_wall_ms = max(evidence.latest_wall_ms, evidence.world.wall_ms(host))
         life, seen = self._seen.get(host.node_id, (-1, {}))
         if life != host.life:
             seen = {}
@@ -100,6 +101,7 @@ def checkers() -> list[Checker]:
         replicas.OffsetsInOrder(),
         replicas.OneQuorumLeaderPerEpoch(),
         replicas.NoFalseDamage(),
+        log_starts.LogStartIsLawful(),
         replicas.ReplicasEqual(),
         replicas.EpochCacheMatchesBatches(),
         readings.NothingLost(),

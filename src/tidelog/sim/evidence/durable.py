@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import crc32c
 
+from tidelog.log.checkpoint import LOG_START_FILE, CheckpointDamaged, decode_offsets
 from tidelog.log.file_names import LOG_SUFFIX, offset_of
+from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.replacement import CLEANED_SUFFIX, SWAP_SUFFIX
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.evidence.scrub import ScrubbedBatch, batches_of
@@ -30,9 +32,14 @@ class LogImages(NamedTuple):
     """While a swap is under way: as the process saw them in the files that the device has names
     for."""
 
+    log_start: int = 0
+    """Where the log began by its files and its checkpoint. Whatever is below may be there or not,
+    and is left out of the rest."""
+
     def allow(self, found: tuple[ScrubbedBatch, ...]) -> bool:
-        """Whether a start may find this."""
-        return any(found == image[: len(found)] for image in self)
+        """Whether a start may find this from the log start on."""
+        images = (self.written, self.on_device, self.under_old_names)
+        return any(found == image[: len(found)] for image in images)
 
     @property
     def kept_count(self) -> int:
@@ -64,7 +71,7 @@ class LogReader:
         found: list[ScrubbedBatch] = []
         covered_to = -1
         for path in _log_paths(files, directory):
-            if offset_of(path.rpartition("/")[2]) < covered_to:
+            if offset_of(_name(path)) < covered_to:
                 continue
             batches, is_whole = self._batches_of(root, path, files[path])
             if path.endswith(SWAP_SUFFIX) and batches:
@@ -96,19 +103,43 @@ class LogReader:
         swapping = {
             path.rpartition("/")[0] for path in (*seen, *durable) if path.endswith(SWAP_SUFFIX)
         }
-        return {
-            name: LogImages(
-                self.batches(disk.root, seen, name),
-                self.batches(disk.root, durable, name),
-                self.batches(disk.root, mixed, name) if name in swapping else (),
+        found: dict[str, LogImages] = {}
+        for name in directories:
+            start = log_start_in(seen, name)
+            found[name] = LogImages(
+                from_offset(start, self.batches(disk.root, seen, name)),
+                from_offset(start, self.batches(disk.root, durable, name)),
+                from_offset(
+                    start, self.batches(disk.root, mixed if name in swapping else {}, name)
+                ),
+                start,
             )
-            for name in directories
-        }
+        return found
+
+
+def log_start_in(files: Mapping[str, bytes], directory: str) -> int:
+    """Where a log begins: at its first segment, or above it by the checkpoint."""
+    first = min((offset_of(_name(path)) for path in _log_paths(files, directory)), default=0)
+    partition = parse_partition_name(directory)
+    try:
+        starts = decode_offsets(files.get(LOG_START_FILE, b""))
+    except CheckpointDamaged:
+        return first
+    return first if partition is None else max(first, starts.get(partition, 0))
+
+
+def from_offset(start: int, batches: tuple[ScrubbedBatch, ...]) -> tuple[ScrubbedBatch, ...]:
+    """Those that begin there or above."""
+    return tuple(batch for batch in batches if batch.base_offset >= start)
 
 
 def seen_files(disk: SimDisk) -> dict[str, bytes]:
     """Every file as its process sees it."""
     return {path: bytes(content.data) for path, content in disk.contents()}
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _log_paths(files: Mapping[str, bytes], directory: str) -> list[str]:

@@ -100,6 +100,8 @@ class History:
         self.acknowledged: dict[Key, dict[str, int]] = {}
         # Keys about which nothing is promised any more, because a client asked to delete them.
         self.abandoned: set[str] = set()
+        # Up to which offset a client asked to delete records, by topic and partition.
+        self.deleted_below: dict[tuple[str, int], int] = {}
 
     def send(
         self,

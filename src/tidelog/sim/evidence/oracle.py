@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tidelog.config import LogConfig
 from tidelog.env.disk import FileSlice
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
 from tidelog.log.log import Log
@@ -23,6 +24,8 @@ from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.cleaned import CleanedBatch, complaint, read_batches
 
 READ_BYTES = 1 << 20
+RETENTION_MS = 3_600_000
+"""A retention below this is one of a run; no run lasts so long, but a clock may jump."""
 
 
 class PartitionId(NamedTuple):
@@ -57,7 +60,7 @@ class TrueLog:
     """The highest high watermark of any leader, also where its log could not be read."""
 
     contents: list[CleanedBatch] = field(default_factory=list)
-    """The same with their records, of a topic that is compacted from the beginning."""
+    """The same with their records, of a topic whose records do not stay, from the beginning."""
 
     def from_offset(self, offset: int) -> list[BatchMark]:
         """The batches that hold `offset` or lie above it."""
@@ -102,6 +105,12 @@ def contents_of(log: Log, start: int, end: int) -> list[CleanedBatch]:
         for batch in read_batches(data)
         if batch.base_offset >= start
     ]
+
+
+def may_lose_its_beginning(config: LogConfig) -> bool:
+    """Whether retention may take records of a log away within a run."""
+    is_short = config.retention_bytes >= 0 or 0 <= config.retention_ms < RETENTION_MS
+    return "delete" in config.cleanup_policy and is_short
 
 
 def may_be_cleaned(log: Log) -> bool:
@@ -151,7 +160,7 @@ class Oracle:
         start = true_log.end_offset
         try:
             fresh = marks_of(log, start, log.high_watermark)
-            if "compact" in log.config.cleanup_policy:
+            if "compact" in log.config.cleanup_policy or may_lose_its_beginning(log.config):
                 true_log.contents += contents_of(log, start, log.high_watermark)
         except (StorageError, ProtocolError, CorruptBatch):
             # A disk that fails now is looked at when it works again.

@@ -89,10 +89,10 @@ class ClusterRun:
             device_prng=stream(seed, "disks"),
         )
         self._restarts = stream(seed, "restart")
-        recovered = RecoveredFromImage()
+        self._recovered = RecoveredFromImage()
         for host in self.world.hosts.values():
-            host.disk.on_crash = recovered.before_power_cut
-        self.world.starters.append(lambda host: recovered.after_start(host.disk))
+            host.disk.on_crash = self._recovered.before_power_cut
+        self.world.starters.append(self._recovered.after_opening)
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
         self.outcome = Outcome(seed)
@@ -161,6 +161,7 @@ class ClusterRun:
     def _look(self, host: Host) -> None:
         # The reads of checkers are none of the node's: no fault strikes them.
         with host.disk.observed():
+            self._recovered.after_opening(host)
             self._watch.on_event(host)
 
     def _restart_all(self) -> None:

@@ -13,7 +13,15 @@ from tidelog.sim.engine.work import FREE, SLOW, USUAL
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
 from tidelog.sim.scenarios.promises import Family
-from tidelog.sim.scenarios.swarm import Swarm, draw, draw_plain, some, stream
+from tidelog.sim.scenarios.swarm import (
+    KEYED_POLICIES,
+    Swarm,
+    draw,
+    draw_keyed,
+    draw_plain,
+    some,
+    stream,
+)
 
 K = FaultKind
 ALL: Final = "all"
@@ -90,6 +98,23 @@ def _transactions(swarm: Swarm, prng: Prng) -> Swarm:
     )
 
 
+def _keyed(swarm: Swarm, prng: Prng) -> Swarm:
+    return replace(
+        _elections(swarm, prng),
+        topics=1,
+        partitions=1,
+        producers=("idempotent",),
+        consumers=1,
+        admin_gap_ms=0,
+        committers=0,
+        transactors=0,
+        segment_bytes=1024,
+        cleaner_backoff_ms=100,
+        keyed=draw_keyed(prng, prng.choice(KEYED_POLICIES)),
+        faults=some(prng, K.KILL, K.PAUSE, K.CLEAN_STOP, K.ISOLATE, K.KILL_IN_WRITE, K.POWER_CUT),
+    )
+
+
 _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     ALL: ("whatever the seed draws", lambda swarm, _: swarm),
     "plain": ("the same, on disks that keep what they hold", lambda swarm, _: swarm),
@@ -104,6 +129,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "transactions": ("transactions while leaders and coordinators die", _transactions),
+    "keyed": ("compaction, retention and deleted records while leaders die", _keyed),
     "topics": ("topics created, deleted and grown all the time", _topics),
     "many-partitions": ("dozens of partitions at once, where work costs time", _many_partitions),
     **PROMISES,
@@ -160,4 +186,5 @@ def data_loss_swarm(seed: int) -> Swarm:
         committers=0,
         members=0,
         transactors=0,
+        keyed=(),
     )

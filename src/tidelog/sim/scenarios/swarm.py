@@ -27,6 +27,7 @@ RACK_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector
 UNCLEAN_ELECTIONS: Final = "unclean.leader.election.enable"
 COMPOSITIONS: Final = (*((3, 0),) * 9, (1, 0), (5, 0), (3, 3))
 """(Brokers, separate controllers), as often as they are here."""
+KEYED_POLICIES: Final = ("compact", "compact,delete", "delete")
 MACHINES: Final = (*(FREE,) * 2, *(USUAL,) * 3, SLOW, SLOW_MAKE_DIR, SLOW_SYNC)
 """Hardware, as often as it is here."""
 FAULT_MS: Final = (5_000, 8_000, 12_000)
@@ -124,6 +125,9 @@ class Swarm:
     """Members of one consumer group (KIP-848), where there are committers."""
     transactors: int = 0
     """Clients that write transactions; likewise."""
+    keyed: tuple[str, ...] = ()
+    """The settings of a topic whose records do not stay, as `name=value`; none for no such topic.
+    Likewise."""
 
     @property
     def damages(self) -> bool:
@@ -181,6 +185,7 @@ class Swarm:
                 config.replication,
                 metadata_work_per_turn=self.metadata_work,
                 cleaner_backoff_ms=self.cleaner_backoff_ms,
+                retention_check_interval_ms=500 if self.keyed else 300_000,
             ),
             quorum=replace(
                 config.quorum,
@@ -198,6 +203,11 @@ class Swarm:
         """Of every topic that the workload creates."""
         configs = {"flush.messages": "1"} if self.group_commit else {}
         return configs | ({UNCLEAN_ELECTIONS: "true"} if self.unclean_elections == "topics" else {})
+
+    def keyed_topic_configs(self) -> Mapping[str, str]:
+        """Of the topic whose records do not stay; empty for none."""
+        configs = dict(setting.split("=") for setting in self.keyed)
+        return configs and dict(self.topic_configs()) | configs
 
     def describe(self) -> str:
         """One line, printed before a run."""
@@ -232,10 +242,26 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         committers=0,
         members=0,
         transactors=0,
+        keyed=(),
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
     )
+
+
+def draw_keyed(prng: Prng, policy: str) -> tuple[str, ...]:
+    """The settings of a topic whose records do not stay; none without a policy."""
+    if not policy:
+        return ()
+    settings = [f"cleanup.policy={policy}"]
+    if "compact" in policy:
+        settings.append(f"delete.retention.ms={prng.choice((1_000, 86_400_000))}")
+        settings.append(f"min.compaction.lag.ms={prng.choice((0, 0, 2_000))}")
+        settings.append("min.cleanable.dirty.ratio=0.01")
+    if "delete" in policy:
+        settings.append(f"retention.ms={prng.choice((-1, 500, 5_000))}")
+        settings.append(f"retention.bytes={prng.choice((-1, 500, 4_000))}")
+    return tuple(settings)
 
 
 def draw_plain(seed: int) -> Swarm:
@@ -244,6 +270,7 @@ def draw_plain(seed: int) -> Swarm:
     metadata = stream(seed, "swarm of the metadata log")
     voters = stream(seed, "swarm of the voters")
     slices = stream(seed, "swarm of the slices")
+    keyed = stream(seed, "swarm of the keyed topic")
     voters_in_log = voters.chance(1, 4)
     committers = stream(seed, "swarm of the groups").choice((0, 0, 1, 3))
     group_commit = prng.chance(1, 2)
@@ -290,4 +317,5 @@ def draw_plain(seed: int) -> Swarm:
         committers=committers,
         members=stream(seed, "swarm of the members").choice((0, 2, 4)) if committers else 0,
         transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
+        keyed=draw_keyed(keyed, keyed.choice(("", "", *KEYED_POLICIES))),
     )

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.model import NO_LEADER, TopicId
+from tidelog.model import NO_EPOCH, NO_LEADER, TopicId
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import Key
@@ -26,6 +26,8 @@ Answered = Callable[[Entity | None], None]
 METADATA_VERSION: Final = 12
 TRANSACTIONAL_TOPIC: Final = "x1"
 """The topic of the transactors, which the other clients leave alone."""
+KEYED_TOPIC: Final = "k1"
+"""Likewise the topic of the client whose records do not stay."""
 REFRESH_PAUSE_MS: Final = 50
 
 
@@ -68,8 +70,11 @@ class ClusterView:
         self._newest: dict[Key, Place] = {}
         # The nodes that serve clients.
         self.brokers = [one for one, host in world.hosts.items() if host.config.is_broker]
-        # Of the transactional topic, by partition.
-        self._leaders: dict[int, int] = {}
+        # Of the topics with clients of their own, by partition: leader and leader epoch.
+        self._leaders: dict[str, dict[int, tuple[int, int]]] = {
+            TRANSACTIONAL_TOPIC: {},
+            KEYED_TOPIC: {},
+        }
         # Whether any answer has come yet.
         self.known = False
         self._timeout_ms = timeout_ms
@@ -84,10 +89,15 @@ class ClusterView:
         return self._of(self._sessions, node_id)
 
     def leader_of(self, topic: str, number: int) -> int | None:
-        """The leader of a partition of the transactional topic, if it is known."""
-        assert topic == TRANSACTIONAL_TOPIC, topic
-        leader = self._leaders.get(number, NO_LEADER)
+        """The leader of a partition of a topic with clients of its own, if it is known."""
+        leader, _ = self._leaders[topic].get(number, (NO_LEADER, NO_EPOCH))
         return None if leader == NO_LEADER else leader
+
+    def epoch_of(self, topic: str, number: int) -> int:
+        """The leader epoch of the same. A reader names it, so that no other node takes it for a
+        reader of its own: one that was the leader, or that has lost its log, knows less (KIP-320).
+        """
+        return self._leaders[topic].get(number, (NO_LEADER, NO_EPOCH))[1]
 
     def _of(self, sessions: dict[int, Session], node_id: int) -> Session:
         session = sessions.get(node_id)
@@ -141,8 +151,11 @@ class ClusterView:
         for topic in topics:
             if topic.error_code.value != ErrorCode.NONE or topic.is_internal:
                 continue
-            if topic.name == TRANSACTIONAL_TOPIC:
-                self._leaders = {part.partition_index: part.leader_id for part in topic.partitions}
+            if topic.name in self._leaders:
+                self._leaders[topic.name] = {
+                    part.partition_index: (part.leader_id, part.leader_epoch)
+                    for part in topic.partitions
+                }
                 continue
             topic_id = TopicId(bytes_of(topic.topic_id))
             name: str = topic.name

@@ -79,8 +79,9 @@ class TransactionReader:
             return
         session = self._view.session(leader)
         offset, has_all = self._positions[number], self._has_all
+        epoch = self._view.epoch_of(TRANSACTIONAL_TOPIC, number)
         want = FetchPartition(
-            TRANSACTIONAL_TOPIC, ZERO_TOPIC_ID, number, -1, offset, -1, -1, MAX_BYTES
+            TRANSACTIONAL_TOPIC, ZERO_TOPIC_ID, number, epoch, offset, -1, -1, MAX_BYTES
         )
         bounds = (300, 1, MAX_BYTES, READ_COMMITTED)
         wanted = FetchRequest(-1, -1, *bounds, 0, -1, [want], [], "")

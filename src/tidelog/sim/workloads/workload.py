@@ -18,6 +18,7 @@ from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
+from tidelog.sim.workloads.keyed import KeyedClient
 from tidelog.sim.workloads.members import Members
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
@@ -67,6 +68,12 @@ class Workload:
         self._transaction_readers = [
             TransactionReader(self._own_view(name, transactions), transactions, self._transactors)
             for name in (["tr1"] if self._transactors else [])
+        ]
+        keyed = stream(seed, "keyed")
+        self._keyed = [
+            KeyedClient(self._own_view("k1", keyed), history, keyed, configs)
+            for configs in [swarm.keyed_topic_configs()]
+            if configs
         ]
         joining = stream(seed, "members")
         views = [
@@ -132,12 +139,13 @@ class Workload:
         self._members.stop()
 
     @property
-    def _writers(self) -> list[Committer | Transactor]:
-        return [*self._committers, *self._transactors]
+    def _writers(self) -> list[Committer | Transactor | KeyedClient]:
+        return [*self._committers, *self._transactors, *self._keyed]
 
     def judge(self) -> None:
-        """At the end: what the transactions have come to."""
-        for reader in self._transaction_readers:
+        """At the end: what the transactions have come to, and what is left of keyed records."""
+        readers: list[TransactionReader | KeyedClient] = [*self._transaction_readers, *self._keyed]
+        for reader in readers:
             reader.judge()
 
     @property

@@ -9,11 +9,19 @@ from pathlib import Path
 import pytest
 
 from tests.process.clients import TOPIC, BackgroundProducer, ConfluentKafka, assert_nothing_lost
+from tidelog.client import AdminClient
+from tidelog.model import OFFSETS_TOPIC, TopicPartition
+from tidelog.records.batch import iter_headers
+from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
+from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
 RECORD = b"d" * 2_000
+TP = TopicPartition(TOPIC, 0)
+PARTITIONS = 5
+"""Of the offsets topic, in the profile of tests."""
 
 
 class LargeRecords(ConfluentKafka):
@@ -51,13 +59,19 @@ def content(cluster: LocalCluster, node_id: int) -> bytes:
     return b"".join(path.read_bytes() for path in segments(cluster, node_id))
 
 
-def prefer_leader(cluster: LocalCluster, node_id: int) -> None:
-    """Has the first replica lead again."""
+def elect_preferred(cluster: LocalCluster, topic: str, numbers: list[int]) -> None:
+    """Has the first replicas lead again, where they may."""
     from confluent_kafka import ElectionType, TopicPartition
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(TOPIC, 0)]).result(30)
+    wanted = [TopicPartition(topic, number) for number in numbers]
+    admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
+
+
+def prefer_leader(cluster: LocalCluster, node_id: int) -> None:
+    """Has the first replica lead again."""
+    elect_preferred(cluster, TOPIC, [0])
     assert cluster.wait_for_leader(TOPIC, 0) == node_id
 
 
@@ -95,3 +109,44 @@ def test_a_flipped_bit_in_a_sealed_segment_is_never_read_and_repaired(tmp_path):
             assert time.monotonic() < deadline, "the replicas are not equal again"
             cluster.wait_for_isr(TOPIC, 0, replicas)
         assert bytes(damaged) != segments(cluster, leader)[1].read_bytes()
+
+
+def flip_in_the_middle(file: Path) -> bytes:
+    """Flips a bit in the last record of a batch with others around it; what is there then."""
+    content = bytearray(file.read_bytes())
+    batches = list(iter_headers(bytes(content)))
+    position, header = batches[len(batches) // 2]
+    content[position + header.size_bytes - 2] ^= 16
+    file.write_bytes(content)
+    return bytes(content)
+
+
+def test_a_flipped_bit_in_the_offsets_of_a_group_is_never_an_offset(tmp_path):
+    """The coordinator of that partition is gone until another replica leads, those of other groups
+    are not. No answer is made of what is left of the log, and the replica is repaired."""
+    groups = {partition_of(name, PARTITIONS): name for name in map(str, range(40))}
+    with LocalCluster(brokers=3, data_dir=tmp_path / "cluster") as cluster:
+        cluster.create_topic(TOPIC, partitions=1, replication_factor=3)
+        admin = AdminClient(cluster.bootstrap_servers.split(","), timeout_s=30)
+        for group in groups.values():
+            for offset in range(5):
+                admin.groups.reset(group, {TP: offset})
+        described = cluster.describe_topic(OFFSETS_TOPIC).partitions
+        number, replicas = described[0].partition, described[0].replicas
+        leader = replicas[0]
+        cluster.terminate(leader)
+        pattern = f"{OFFSETS_TOPIC}-{number}/*.log"
+        files = [next(Path(cluster.node(each).data_dir).rglob(pattern)) for each in replicas]
+        damaged = flip_in_the_middle(files[0])
+        cluster.start_node(leader)
+        cluster.wait_for_isr(OFFSETS_TOPIC, number, replicas)
+        elect_preferred(cluster, OFFSETS_TOPIC, [each.partition for each in described])
+        for _ in range(10):
+            for group in groups.values():
+                assert admin.groups.offsets(group) == {TP: 4}
+        admin.close()
+        cluster.wait_for_isr(OFFSETS_TOPIC, number, replicas)
+        wait_until(lambda: len({each.read_bytes() for each in files}) == 1, 20, "equal replicas")
+        assert damaged != files[0].read_bytes()
+        log = cluster.node(leader).log_file.read_text()
+        assert f"{OFFSETS_TOPIC}-{number} quarantine: out of service" in log

@@ -1,18 +1,29 @@
 """Exactly once: a copy in transactions equals its source, though leaders and coordinators die.
 
 One process consumes, produces and commits its offsets in one transaction, again and again. A reader
-of committed data gets each record once, in the order of its partition.
+of committed data gets each record once, in the order of its partition. And: what is aborted is not
+read, a zombie is fenced, a transaction that hangs is found and aborted.
 """
 
+import asyncio
 import threading
 import time
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from tests.process.test_command_line import report
+from tidelog.client.blocking import Brokers
+from tidelog.client.core.calls import produce_call, request
+from tidelog.client.core.values import parse_addresses
+from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ZERO_TOPIC_ID
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
 from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
+from tidelog.wire import produce
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import millis
 
 pytestmark = pytest.mark.process
 
@@ -127,3 +138,102 @@ def test_a_copy_is_exact_though_leaders_and_coordinators_die(tmp_path):
         assert read_back(cluster) == {
             number: list(range(number, RECORDS, PARTITIONS)) for number in range(PARTITIONS)
         }
+
+
+# Zombies, and transactions that hang ----------------------------------------------------------
+
+
+def committed_values(cluster, count):
+    """So many committed values of the first partition, and whatever else is there."""
+    consumer = reader_of(cluster, "readers")
+    consumer.assign([TopicPartition(COPY, 0, 0)])
+    found, deadline = [], time.monotonic() + PATIENCE_S
+    while len(found) < count and time.monotonic() < deadline:
+        found += [each.value().decode() for each in consumer.consume(50, 0.5) if not each.error()]
+    found += [each.value().decode() for each in consumer.consume(50, 0.5) if not each.error()]
+    consumer.close()
+    return found
+
+
+def produce_in_transactions(cluster):
+    """One that commits and one that aborts, and a zombie's."""
+    fast = settings(cluster) | IDS
+    producer = Producer(fast)
+    producer.init_transactions(PATIENCE_S)
+    for value, end in (
+        ("good", producer.commit_transaction),
+        ("aborted", producer.abort_transaction),
+    ):
+        producer.begin_transaction()
+        producer.produce(COPY, value, partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        end(PATIENCE_S)
+    producer.begin_transaction()
+    producer.produce(COPY, "zombie", partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+    Producer(fast).init_transactions(PATIENCE_S)
+    with pytest.raises(KafkaException):
+        producer.commit_transaction(PATIENCE_S)
+
+
+async def produce_with_aiokafka(bootstrap):
+    from aiokafka import AIOKafkaProducer
+
+    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id="y")
+    await producer.start()
+    for value, end in (
+        (b"aio", producer.commit_transaction),
+        (b"aio aborted", producer.abort_transaction),
+    ):
+        await producer.begin_transaction()
+        await producer.send(COPY, value, partition=0)
+        await end()
+    await producer.stop()
+
+
+def begin_without_coordinator(cluster):
+    """A transaction that no coordinator knows, as brokers let clients begin one before KIP-890."""
+    brokers = Brokers(
+        parse_addresses([cluster.bootstrap_servers]), client_id="test", timeout_s=PATIENCE_S
+    )
+    identity = brokers.any(
+        request(
+            ApiKey.INIT_PRODUCER_ID,
+            transactional_id=None,
+            transaction_timeout=millis(0),
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+    )
+    batch = build_batch(
+        [Record(int(time.time() * 1000), None, b"hanging")],
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    partition = produce.ProducePartition(COPY, ZERO_TOPIC_ID, 0, memoryview(batch))
+    answer = brokers.any(produce_call(produce.ProduceRequest("z", -1, 10_000, [partition])))
+    brokers.close()
+    return answer.partitions[0].base_offset
+
+
+def test_what_is_aborted_or_a_zombies_or_hangs_is_not_read(tmp_path):
+    allowed = {"transaction.partition.verification.enable": "false"}
+    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=allowed) as cluster:
+        cluster.create_topic(COPY, partitions=1)
+        where = ("--bootstrap-server", cluster.bootstrap_servers)
+        produce_in_transactions(cluster)
+        asyncio.run(produce_with_aiokafka(cluster.bootstrap_servers))
+        assert committed_values(cluster, 2) == ["good", "aio"]
+        start = begin_without_coordinator(cluster)
+        producer = Producer(settings(cluster))
+        producer.produce(COPY, "late", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        assert committed_values(cluster, 2) == ["good", "aio"]
+        (found,) = report("transactions", "find-hanging", "--older-than", 0, *where, code=1)
+        assert (found["topic"], found["start_offset"]) == (COPY, start)
+        place = ("--topic", COPY, "--partition", 0, "--start-offset", start)
+        report("transactions", "abort", *place, *where)
+        assert report("transactions", "find-hanging", "--older-than", 0, *where) == []
+        assert committed_values(cluster, 3) == ["good", "aio", "late"]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
+from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.known_names import KNOWN_NAMES, REMOVED_NAMES, WITHOUT_EFFECT
 from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.profiles import TEST_PROFILE
@@ -32,6 +33,7 @@ def configuration_page() -> str:
             section("Node properties", _node_table(kafka)),
             section("Node properties of Tidelog", _node_table(own)),
             section("Topic properties", _TOPIC_TEXT, _topic_table(TOPIC_PROPERTIES.values())),
+            section("Group properties", _GROUP_TEXT, _topic_table(GROUP_PROPERTIES.values())),
             section("Dynamic broker properties", _DYNAMIC_TEXT, _dynamic_table()),
             section("The profile `test`", _PROFILE_TEXT, _pairs(TEST_PROFILE, "value")),
             section("Accepted, but obeyed otherwise", _EFFECT_TEXT, _effects()),
@@ -44,6 +46,10 @@ def configuration_page() -> str:
 _TOPIC_TEXT = """
 A topic's value comes from the first of: the topic's own setting, a dynamic broker value, the node's
 file, the default. *Node property* names the properties that give all topics their value.
+"""
+_GROUP_TEXT = """
+A group's own value comes first, within the node's bounds. It is set with `kafka-configs --group
+NAME` or any client's IncrementalAlterConfigs.
 """
 _DYNAMIC_TEXT = """
 These change while brokers run, for one broker or for all of them, with `kafka-configs` or any

@@ -220,6 +220,10 @@ class CoordinatorNotLoaded(PartitionEvent):
     reason: str
     offset: int
     """The first offset behind the batch."""
+    hint: str = (
+        "its bytes are sound: was it written by a newer version? upgrade this node, or have "
+        "another replica lead"
+    )
 
 
 @event("on_created", "not created", level=Level.WARN)

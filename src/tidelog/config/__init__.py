@@ -20,6 +20,7 @@ from tidelog.config.describe import (
     DescribedConfig,
     describe_broker_config,
     describe_cluster_defaults,
+    describe_group_config,
     describe_loggers,
     describe_topic_config,
 )
@@ -32,6 +33,7 @@ from tidelog.config.resolve import (
     parse_node_config,
     resolve_topic_config,
     validate_broker_config,
+    validate_group_config,
     validate_topic_config,
 )
 from tidelog.config.values import (
@@ -70,6 +72,7 @@ __all__ = [
     "apply_broker_overrides",
     "describe_broker_config",
     "describe_cluster_defaults",
+    "describe_group_config",
     "describe_loggers",
     "describe_topic_config",
     "format_properties",
@@ -80,5 +83,6 @@ __all__ = [
     "resolve_dynamic_config",
     "resolve_topic_config",
     "validate_broker_config",
+    "validate_group_config",
     "validate_topic_config",
 ]

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
+from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.property_types import Property, PropertyType, value_text
 from tidelog.config.resolve import USED, default_text, parse_setting
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
@@ -25,6 +26,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    DYNAMIC_GROUP = 8
 
 
 class ConfigSynonym(NamedTuple):
@@ -65,11 +67,31 @@ def describe_topic_config(
     overrides: Mapping[str, str], config: NodeConfig, dynamic: BrokerOverrides = NO_OVERRIDES
 ) -> list[DescribedConfig]:
     """Every public topic configuration of a topic with these overrides, in order of name."""
+    source = ConfigSource.DYNAMIC_TOPIC
+    return _described_over(TOPIC_PROPERTIES, source, overrides, config, dynamic)
+
+
+def describe_group_config(
+    overrides: Mapping[str, str], config: NodeConfig, dynamic: BrokerOverrides = NO_OVERRIDES
+) -> list[DescribedConfig]:
+    """Every configuration of a group with these values of its own, in order of name."""
+    source = ConfigSource.DYNAMIC_GROUP
+    return _described_over(GROUP_PROPERTIES, source, overrides, config, dynamic)
+
+
+def _described_over(
+    properties: Mapping[str, Property],
+    source: ConfigSource,
+    overrides: Mapping[str, str],
+    config: NodeConfig,
+    dynamic: BrokerOverrides,
+) -> list[DescribedConfig]:
+    """Properties of a resource whose values come before those of the node."""
     described = []
-    for name, prop in TOPIC_PROPERTIES.items():
+    for name, prop in properties.items():
         synonyms: list[ConfigSynonym] = []
         if name in overrides:
-            synonyms.append(ConfigSynonym(name, overrides[name], ConfigSource.DYNAMIC_TOPIC))
+            synonyms.append(ConfigSynonym(name, overrides[name], source))
         if prop.synonyms:
             synonyms += _synonyms_of(prop.synonyms[0].name, config, dynamic)
         value = overrides.get(name)
@@ -188,4 +210,6 @@ def _inherited(prop: Property, config: NodeConfig, dynamic: BrokerOverrides) -> 
         for name, _ in prop.synonyms:
             if name in level:
                 return value_text(parse_setting(name, level[name]))
+    if not prop.fields and prop.default is None and prop.synonyms:
+        return _default_of(prop.synonyms[0].name)
     return default_text(prop)

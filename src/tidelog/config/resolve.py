@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
+from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.config.node_properties import NODE_PROPERTIES
@@ -113,6 +114,14 @@ def validate_broker_config(name: str, value: str | None) -> None:
         known = name in USED or name in KNOWN_NAMES
         text = "Cannot update these configs dynamically" if known else "Unknown broker config name"
         raise ProtocolError(ErrorCode.INVALID_CONFIG, f"{text}: {name}")
+    _validate(prop, name, value)
+
+
+def validate_group_config(name: str, value: str | None) -> None:
+    """Raises `ProtocolError(INVALID_CONFIG)` unless a group may have this value."""
+    prop = GROUP_PROPERTIES.get(name)
+    if prop is None:
+        raise ProtocolError(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {name}")
     _validate(prop, name, value)
 
 

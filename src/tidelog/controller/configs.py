@@ -12,16 +12,25 @@ a partition without a leader waits for: Kafka forgets these too, and with them t
 
 The older AlterConfigs carries all the values of a resource; what it does not name is deleted.
 
-Left out: client metrics and group resources.
+A group's values may be set before the group exists.
+
+Left out: client metrics; the bounds of brokers for values of groups, which coordinators apply.
 
 Source: KIP-339, KIP-966; Kafka's configuration control.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from tidelog.config import PropertyType, validate_broker_config, validate_topic_config
+from tidelog.config import (
+    PropertyType,
+    validate_broker_config,
+    validate_group_config,
+    validate_topic_config,
+)
+from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.property_types import Property
 from tidelog.config.resolve import default_text
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
@@ -41,7 +50,7 @@ from tidelog.controller.slices import Slices, a_slice
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_CONFIG_VALUE_LENGTH
-from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigResource
+from tidelog.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, MetadataRecord
 from tidelog.metadata.topic_names import code_of_unknown
 from tidelog.model import NO_LEADER
@@ -177,6 +186,10 @@ def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
             raise ProtocolError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found."
             )
+    elif item.resource_type == GROUP_RESOURCE:
+        if not name:
+            text = "Default group resources are not allowed."
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     else:
         text = f"Unsupported config resource type {item.resource_type}."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
@@ -229,24 +242,30 @@ def _new_value(resource: ConfigResource, change: ConfigChange, old: str | None) 
 def _property(resource: ConfigResource, name: str) -> Property | None:
     if resource.resource_type == TOPIC_RESOURCE:
         return TOPIC_PROPERTIES.get(name)
+    if resource.resource_type == GROUP_RESOURCE:
+        return GROUP_PROPERTIES.get(name)
     return TOPIC_SYNONYMS[name][0] if name in TOPIC_SYNONYMS else None
 
 
 def _validate(view: View, resource: ConfigResource, written: ConfigValues) -> None:
     """Raises `ProtocolError(INVALID_CONFIG)` unless the resource may have these values."""
-    is_topic = resource.resource_type == TOPIC_RESOURCE
+    kind = resource.resource_type
     for name, value in written.items():
-        if name == MIN_INSYNC_REPLICAS and view.image.elr_enabled and not is_topic:
+        if name == MIN_INSYNC_REPLICAS and view.image.elr_enabled and kind == BROKER_RESOURCE:
             _check_pinned(resource, value)
         if value is None:
             continue
         if len(value) > MAX_CONFIG_VALUE_LENGTH:
             text = f"The value of {name} is longer than {MAX_CONFIG_VALUE_LENGTH}."
             raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
-        if is_topic:
-            validate_topic_config(name, value)
-        else:
-            validate_broker_config(name, value)
+        _VALIDATE[kind](name, value)
+
+
+_VALIDATE: Final[Mapping[int, Callable[[str, str], None]]] = {
+    TOPIC_RESOURCE: validate_topic_config,
+    BROKER_RESOURCE: validate_broker_config,
+    GROUP_RESOURCE: validate_group_config,
+}
 
 
 def _check_pinned(resource: ConfigResource, value: str | None) -> None:

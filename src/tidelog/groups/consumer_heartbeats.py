@@ -79,7 +79,7 @@ class ConsumerHeartbeats:
             None,
             member_id,
             after.epoch,
-            env.config.consumer_heartbeat_interval_ms,
+            env.heartbeat_interval_ms(draft.group_id),
             tuple(after.assigned) if wants_all or is_other else None,
         )
         if env.write(draft.records, result, reply_to) is ErrorCode.NONE:

@@ -314,7 +314,7 @@ class ConsumerSteps:
         self, group_id: str, member: Subscription, member_id: str, now: Instant
     ) -> None:
         """The member is alive, and is taken for dead when it is silent for its timeout."""
-        timeout_ms = self._env.config.consumer_session_timeout_ms
+        timeout_ms = self._env.session_timeout_ms(group_id)
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
         self.sessions.set((group_id, member_id), Instant(now + timeout_ms))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidelog.config import GroupsConfig
+from tidelog.config.group_properties import heartbeat_interval_ms, session_timeout_ms
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
@@ -90,6 +91,14 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
         """A group, if it exists and is a share group."""
         image = self.kernel.latest.get(group_id)
         return None if image is None else image.shares
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Of the members of a consumer group."""
+        return session_timeout_ms(self.config, self.topics.configs_of_group(group_id))
+
+    def heartbeat_interval_ms(self, group_id: str) -> int:
+        """Of the members of a consumer group."""
+        return heartbeat_interval_ms(self.config, self.topics.configs_of_group(group_id))
 
     def forget(self, group: ClassicGroup) -> None:
         """It is not a classic group any longer: no member is watched, and member ids that were

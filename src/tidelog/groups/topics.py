@@ -1,13 +1,14 @@
-"""What the coordinators of consumer groups know of topics: which there are, and how large.
+"""What the coordinators of consumer groups know of the metadata: which topics there are, how large
+they are, and what is set for single groups.
 
 Source: KIP-1101, for what a change of metadata is to a group: topics that come and go, partitions
 that come, and racks of replicas. Leaders and ISRs are not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, ConfigResource, MetadataImage
 from tidelog.model import TopicId
 
 _HASH_BYTES = 8
@@ -49,6 +50,10 @@ class Topics:
         """The name of a topic, if it exists."""
         topic = self._image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
+
+    def configs_of_group(self, group_id: str) -> Mapping[str, str]:
+        """What is set for a group alone."""
+        return self._image.configs.get(ConfigResource(GROUP_RESOURCE, group_id), {})
 
     def sizes(self, names: Iterable[str]) -> dict[TopicId, int]:
         """How many partitions those of these topics have that exist."""

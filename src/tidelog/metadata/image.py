@@ -37,6 +37,7 @@ TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 BROKER_LOGGER_RESOURCE: Final = 8
 CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
 """Config resource types; the broker resource named `""` is the cluster-wide default."""
 
 METADATA_VERSION: Final = "metadata.version"

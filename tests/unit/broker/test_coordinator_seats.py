@@ -144,7 +144,8 @@ def test_a_record_that_cannot_be_read_leaves_its_groups_without_a_coordinator():
     node.settle()
     again = restarted(node, **ONE_PARTITION)
     assert refused_everywhere(again.client()) == {ErrorCode.NOT_COORDINATOR}
-    assert any("CoordinatorNotLoaded" in repr(each) for each in again.trace.events)
+    (found,) = [each for each in again.trace.events if "CoordinatorNotLoaded" in repr(each)]
+    assert "hint" in repr(found)
 
 
 def test_what_is_answered_is_not_kept():

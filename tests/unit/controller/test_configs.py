@@ -20,7 +20,8 @@ from tidelog.limits import MAX_CHANGES_PER_TURN
 from tidelog.metadata.image import CLUSTER_DEFAULT, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, ConfigRecord
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
+SESSION = "consumer.session.timeout.ms"
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 
 
@@ -96,6 +97,14 @@ def test_what_is_there_already_is_written_for_brokers_only(stage: Stage) -> None
     assert stage.controller.image.broker_configs(1) == {"log.retention.ms": "7"}
 
 
+def test_a_group_that_need_not_exist(stage: Stage) -> None:
+    alter(stage, change(GROUP, "g", (SESSION, SET, "50000")))
+    found = stage.controller.image.configs
+    assert found[ConfigResource(GROUP, "g")] == {SESSION: "50000"}
+    alter(stage, change(GROUP, "g", (SESSION, DELETE, None)))
+    assert ConfigResource(GROUP, "g") not in stage.controller.image.configs
+
+
 def one(*operation: Any) -> ConfigResourceChange:
     return change(TOPIC, "orders", operation)
 
@@ -113,7 +122,10 @@ BAD: dict[str, tuple[ConfigResourceChange, ErrorCode]] = {
         change(BROKER, "one", ("log.retention.ms", SET, "1")),
         ErrorCode.INVALID_REQUEST,
     ),
-    "group": (change(32, "g", ("x", SET, "1")), ErrorCode.INVALID_REQUEST),
+    "metrics of clients": (change(16, "g", ("x", SET, "1")), ErrorCode.INVALID_REQUEST),
+    "all groups": (change(GROUP, "", (SESSION, SET, "50000")), ErrorCode.INVALID_REQUEST),
+    "unknown name of a group": (change(GROUP, "g", ("x", SET, "1")), ErrorCode.INVALID_CONFIG),
+    "bad value of a group": (change(GROUP, "g", (SESSION, SET, "0")), ErrorCode.INVALID_CONFIG),
     "unknown name": (one("no.such", SET, "1"), ErrorCode.INVALID_CONFIG),
     "bad value": (one("retention.ms", SET, "soon"), ErrorCode.INVALID_CONFIG),
     "not for running brokers": (

@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat, rule by rule, and with members that come and go at random."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.groups.consumer_rig import (
@@ -18,6 +20,7 @@ from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import MemberState
 from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import ConsumerGroupHeartbeat
+from tidelog.metadata.image import GROUP_RESOURCE, ConfigResource
 
 ALL = partitions("t", *range(6))
 
@@ -329,6 +332,19 @@ def test_empty_groups_change_their_protocol():
     assert set(rig.join("b").assigned) == ALL
     assert rig.coordinator.committed.get("g").value is None
     assert rig.committed() == {next(iter(rig.committed())): 7}
+
+
+def test_a_group_has_timeouts_of_its_own():
+    """Within the bounds of the node."""
+    rig = Consumers(consumer_min_session_timeout_ms=1, consumer_max_session_timeout_ms=SESSION_MS)
+    own = {"consumer.session.timeout.ms": "500", "consumer.heartbeat.interval.ms": "1"}
+    configs = {ConfigResource(GROUP_RESOURCE, "g"): own}
+    rig.coordinator.topics.update(replace(image(2, t=6), configs=configs))
+    assert rig.join("a").heartbeat_interval_ms == GroupsConfig().consumer_min_heartbeat_interval_ms
+    rig.advance(499)
+    assert rig.group().subscriptions
+    rig.advance(1)
+    assert not rig.group().subscriptions
 
 
 # Anything, in any order -----------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""DescribeConfigs (32), versions 1-4: topics and brokers, with where each value comes from.
+"""DescribeConfigs (32), versions 1-4: topics, brokers and groups, with where each value comes from.
 
 A broker describes itself (by its id) or the cluster-wide dynamic defaults (by the empty name);
 another broker's id is INVALID_REQUEST, clients ask that broker. A node has one logger, whose level
-does not change, and no subscriptions to metrics of clients.
+does not change, and no subscriptions to metrics of clients. A group need not exist.
 """
 
 from collections.abc import Sequence
@@ -20,6 +20,7 @@ from tidelog.config import (
     NodeConfig,
     describe_broker_config,
     describe_cluster_defaults,
+    describe_group_config,
     describe_loggers,
     describe_topic_config,
 )
@@ -30,7 +31,9 @@ from tidelog.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
     TOPIC_RESOURCE,
+    ConfigResource,
     MetadataImage,
 )
 from tidelog.metadata.topic_names import code_of_unknown
@@ -115,6 +118,9 @@ def _describe(config: NodeConfig, image: MetadataImage, resource: Entity) -> lis
     if kind == CLIENT_METRICS_RESOURCE and name:
         # There are no subscriptions.
         return []
+    if kind == GROUP_RESOURCE and name:
+        own = image.configs.get(ConfigResource(GROUP_RESOURCE, name), {})
+        return describe_group_config(own, config, overrides)
     if kind not in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):
         text = f"resource type `{kind}` with the name `{name}` has no configs"
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)

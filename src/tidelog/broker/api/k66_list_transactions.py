@@ -1,9 +1,9 @@
-"""ListTransactions (66), versions 0-1: the transactional ids that this broker coordinates.
+"""ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates.
 
 Clients ask every broker. While some of the ids are being loaded, the answer is
 COORDINATOR_LOAD_IN_PROGRESS. The list may be limited to states (those that do not exist come back
-in the answer), to producer ids, and from version 1 on to transactions that have run for longer than
-a duration.
+in the answer), to producer ids, from version 1 on to transactions that have run for longer than a
+duration, and from version 2 on to ids that a regular expression matches as a whole (KIP-1152).
 """
 
 from typing import Final, Protocol
@@ -13,7 +13,8 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasClock, HasTransactions
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.groups.regexes import matching
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.transactions.records import TransactionState
 from tidelog.wire.api import ApiKey
@@ -33,16 +34,16 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     """Answers at once."""
     listed = node.transactions.list_transactions()
     if listed is None:
-        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        context.answer(
-            reply(
-                context.response_type,
-                error_code=code,
-                unknown_state_filters=(),
-                transaction_states=(),
-            )
-        )
+        _refuse(context, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return
+    if pattern := field(request, "transactional_id_pattern", None):
+        try:
+            found = matching(pattern, (each for each, _ in listed), what="TransactionalIdPattern")
+        except ProtocolError as error:
+            _refuse(context, error.code)
+            return
+        names = frozenset(found)
+        listed = [pair for pair in listed if pair[0] in names]
     producer_ids = set(request.producer_id_filters)
     states = set(request.state_filters)
     duration_ms = field(request, "duration_filter", -1)
@@ -64,11 +65,19 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     )
 
 
+def _refuse(context: RequestContext, code: ErrorCode) -> None:
+    context.answer(
+        reply(
+            context.response_type, error_code=code, unknown_state_filters=(), transaction_states=()
+        )
+    )
+
+
 API: Final = LocalApi(
     key=ApiKey.LIST_TRANSACTIONS,
     doc=__doc__,
     listeners=BROKERS,
-    versions=VersionRange(0, 1),
+    versions=VersionRange(0, 2),
     requires=(on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
     handle=handle,
 )

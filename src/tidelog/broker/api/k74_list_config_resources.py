@@ -1,8 +1,9 @@
 """ListConfigResources (74), versions 0-1: what has, or could have, configs (KIP-1142).
 
 Version 0 lists subscriptions to metrics of clients, of which there are none. From version 1 on the
-client names types, none for all of them: topics, brokers, and the loggers of brokers. The names of
-topics are all those of the cluster, whether or not they have overrides.
+client names types, none for all of them: topics, brokers, the loggers of brokers, and groups that
+have values of their own. The names of topics are all those of the cluster, whether or not they have
+overrides.
 """
 
 from typing import Final
@@ -17,6 +18,7 @@ from tidelog.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
     CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
     TOPIC_RESOURCE,
     MetadataImage,
 )
@@ -49,6 +51,9 @@ def _names(image: MetadataImage) -> dict[int, list[str]]:
         BROKER_RESOURCE: brokers,
         BROKER_LOGGER_RESOURCE: brokers,
         CLIENT_METRICS_RESOURCE: [],
+        GROUP_RESOURCE: [
+            each.name for each in sorted(image.configs) if each.resource_type == GROUP_RESOURCE
+        ],
     }
 
 

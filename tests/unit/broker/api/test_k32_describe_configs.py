@@ -11,7 +11,8 @@ from tidelog.wire.entities import field, make, nested
 from tidelog.wire.values import error_of
 
 VERSIONS = versions(ApiKey.DESCRIBE_CONFIGS)
-TOPIC, BROKER, LOGGER, CLIENT_METRICS = 2, 4, 8, 16
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+DYNAMIC_GROUP = 8
 DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5
 LONG = 5
 
@@ -118,6 +119,19 @@ def test_the_logger_of_this_broker(wire, version):
     assert [(name, level.value, level.config_source) for name, level in configs.items()] == [
         ("root", "INFO", 6)
     ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_whether_it_exists_or_not(wire, version):
+    name, node_name = "consumer.session.timeout.ms", "group.consumer.session.timeout.ms"
+    code, configs = ask(wire, version, GROUP, "g", synonyms=True)
+    assert code is ErrorCode.NONE and list(configs) == sorted(configs)
+    assert (configs[name].value, configs[name].config_source) == ("45000", DEFAULT)
+    alter(wire, GROUP, "g", name, "50000")
+    _, configs = ask(wire, version, GROUP, "g", synonyms=True)
+    assert (configs[name].value, configs[name].config_source) == ("50000", DYNAMIC_GROUP)
+    assert [each.name for each in configs[name].synonyms] == [name, node_name]
+    assert ask(wire, version, GROUP, "")[0] is ErrorCode.INVALID_REQUEST
 
 
 def test_no_subscription_to_metrics_of_clients_has_configs(wire):

@@ -14,6 +14,7 @@ VERSIONS = versions(ApiKey.LIST_TRANSACTIONS)
 
 def listed(wire, version, **filters):
     values = {"state_filters": (), "producer_id_filters": (), **filters}
+    values = {"duration_filter": -1, "transactional_id_pattern": None, **values}
     response = wire.call(ApiKey.LIST_TRANSACTIONS, version, **values)
     assert error_of(response.error_code) is ErrorCode.NONE
     rows = {each.transactional_id: each.transaction_state for each in response.transaction_states}
@@ -32,6 +33,19 @@ def test_ids_by_state_and_producer(version):
     assert listed(wire, version, state_filters=("Odd",)) == ({}, ("Odd",))
     of_a = (producers["a"].producer_id,)
     assert listed(wire, version, producer_id_filters=of_a)[0] == {"a": "Empty"}
+
+
+def test_ids_by_regular_expression():
+    node = one_node()
+    wire = node.client()
+    for name in ("orders-1", "orders-2", "bills-1"):
+        begin(wire, name)
+    for pattern, found in ((None, 3), ("", 3), ("orders-.*", 2), ("orders", 0)):
+        assert len(listed(wire, 2, transactional_id_pattern=pattern)[0]) == found
+    values = {"state_filters": (), "producer_id_filters": (), "duration_filter": -1}
+    values |= {"transactional_id_pattern": "("}
+    code = error_of(wire.call(ApiKey.LIST_TRANSACTIONS, 2, **values).error_code)
+    assert code is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_only_transactions_that_run_for_so_long():

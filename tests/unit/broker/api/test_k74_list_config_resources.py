@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.broker.api.test_k32_describe_configs import alter
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
@@ -26,10 +27,12 @@ def test_the_first_version_knows_only_subscriptions_to_metrics(wire):
         ((TOPIC,), [(TOPIC, "a"), (TOPIC, "t")]),
         ((LOGGER, BROKER, LOGGER), [(LOGGER, "1"), (LOGGER, "2"), (BROKER, "1"), (BROKER, "2")]),
         ((CLIENT_METRICS,), []),
+        ((GROUP,), [(GROUP, "g")]),
     ],
 )
 def test_the_types_that_are_asked_for(node, wire, kinds, rows):
     wire.create_topic("a")
+    alter(wire, GROUP, "g", "consumer.session.timeout.ms", "50000")
     node.add_broker(2)
     node.add_broker(3, fenced=True)
     assert ask(wire, 1, resource_types=kinds) == (ErrorCode.NONE, rows)
@@ -40,6 +43,6 @@ def test_all_types_when_none_is_named(wire):
     assert (code, rows) == (ErrorCode.NONE, [(TOPIC, "t"), (BROKER, "1"), (LOGGER, "1")])
 
 
-@pytest.mark.parametrize("kinds", [(GROUP,), (TOPIC, 0), (-1,)])
+@pytest.mark.parametrize("kinds", [(TOPIC, 0), (-1,)])
 def test_types_that_have_no_configs_here(wire, kinds):
     assert ask(wire, 1, resource_types=kinds) == (ErrorCode.UNSUPPORTED_VERSION, [])

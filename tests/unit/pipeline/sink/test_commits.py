@@ -7,8 +7,20 @@ import json
 
 import pytest
 
+from tests.unit.client.scripted_brokers import ScriptedBrokers
+from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
-from tidelog.pipeline.sink.commits import COMMITS_PARTITIONS, Note, Task, check_repeated, is_noted
+from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.sink.commits import (
+    COMMITS_PARTITIONS,
+    Note,
+    Task,
+    check_repeated,
+    check_transactions,
+    is_noted,
+)
+from tidelog.pipeline.sink.options import SinkOptions
+from tidelog.wire.api import ApiKey
 
 TASK = Task("query", 5, 3)
 
@@ -41,3 +53,30 @@ def test_a_repeated_task_has_as_many_rows():
 def test_a_note_is_readable_for_people():
     assert json.loads(Note(5, 10).encoded()) == {"batch": 5, "rows": 10}
     assert json.loads(TASK.key) == {"write": "query", "task": 3}
+
+
+# Whether the brokers have transactions -------------------------------------------------------
+
+
+def sink_options(*addresses: Address, **client: str) -> SinkOptions:
+    return SinkOptions(tuple(addresses), "t", exactly_once=True, write_id=None, client=client)
+
+
+def test_brokers_without_transactions_are_refused() -> None:
+    with ScriptedBrokers() as brokers:
+        options = sink_options(*brokers.addresses)
+        check_transactions(options)
+        del brokers.served[ApiKey.END_TXN]
+        with pytest.raises(UsageError, match="has no transactions") as caught:
+            check_transactions(options)
+        assert "`at-least-once`" in caught.value.hint
+        # Who is asked over a plain connection cannot answer there.
+        check_transactions(sink_options(*brokers.addresses, **{"security.protocol": "SSL"}))
+
+
+def test_another_broker_is_asked_when_one_does_not_answer() -> None:
+    gone = Address("127.0.0.1", 1)
+    with ScriptedBrokers() as brokers:
+        check_transactions(sink_options(gone, *brokers.addresses))
+    with pytest.raises(ClusterUnavailable, match="cannot be reached"):
+        check_transactions(sink_options(gone))

@@ -45,6 +45,7 @@ from tidelog.config.values import (
     QuorumConfig,
     ReplicationConfig,
     SharesConfig,
+    SharingConfig,
     TransactionsConfig,
 )
 
@@ -66,6 +67,7 @@ __all__ = [
     "QuorumConfig",
     "ReplicationConfig",
     "SharesConfig",
+    "SharingConfig",
     "TransactionsConfig",
     "apply_broker_overrides",
     "describe_broker_config",

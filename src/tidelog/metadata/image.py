@@ -37,6 +37,7 @@ TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
 BROKER_LOGGER_RESOURCE: Final = 8
 CLIENT_METRICS_RESOURCE: Final = 16
+GROUP_RESOURCE: Final = 32
 """Config resource types; the broker resource named `""` is the cluster-wide default."""
 
 METADATA_VERSION: Final = "metadata.version"
@@ -191,6 +192,10 @@ class MetadataImage:
         """The configs set on one broker, or with `None` the cluster-wide defaults."""
         name = "" if node_id is None else str(node_id)
         return self.configs.get(ConfigResource(BROKER_RESOURCE, name), _EMPTY)
+
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The configs set on a group."""
+        return self.configs.get(ConfigResource(GROUP_RESOURCE, group_id), _EMPTY)
 
     def is_active(self, node_id: int) -> bool:
         """Whether a broker is registered, unfenced and not in controlled shutdown."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidelog.errors import CorruptBatch, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
-from tidelog.model import TopicPartition
+from tidelog.model import SHARES_TOPIC, TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Checker, Evidence, replica_on
 from tidelog.sim.engine.host import Host
@@ -54,7 +54,8 @@ class CandidateCompleteness(Checker):
         if replica is None or not true_log.batches:
             return
         log, last = replica.log, true_log.batches[-1]
-        held = log.epoch_at(last.base_offset)
+        is_gone = last.base_offset < deleted_below(log)
+        held = last.leader_epoch if is_gone else log.epoch_at(last.base_offset)
         if log.log_end_offset < true_log.end_offset or held != last.leader_epoch:
             self.reject(
                 f"{host.name} may be elected for {pid} with log end {log.log_end_offset} and "
@@ -361,7 +362,8 @@ class ReplicasEqual(Checker):
         for host, partition, marks in _whole_logs(evidence):
             pid = partition_id(partition)
             true_log = evidence.oracle.logs.get(pid, TrueLog())
-            committed = true_log.batches
+            deleted = deleted_below(partition.log)
+            committed = [each for each in true_log.batches if each.base_offset >= deleted]
             if may_be_cleaned(partition.log):
                 self._check_cleaned(evidence, host, partition.log, true_log)
                 continue
@@ -380,6 +382,12 @@ class ReplicasEqual(Checker):
         wrong = cleaned_complaint(log, true_log, true_log.end_offset, wall_ms)
         if wrong is not None:
             self.reject(f"{who}: {wrong}")
+
+
+def deleted_below(log: Log) -> int:
+    """Where a log begins whose owner deletes what it does not need; 0 of all other topics, which
+    nothing is deleted of in these runs."""
+    return log.log_start_offset if log.topic_partition.topic == SHARES_TOPIC else 0
 
 
 def _difference(

@@ -160,4 +160,5 @@ def data_loss_swarm(seed: int) -> Swarm:
         committers=0,
         members=0,
         transactors=0,
+        sharers=0,
     )

@@ -52,6 +52,13 @@ MEMBER_SETTINGS: Final = {
 """Members that died are noticed within the run, whatever the profile."""
 
 
+SHARER_SETTINGS: Final = {
+    "group.share.record.lock.duration.ms": "1000",
+    "group.share.delivery.count.limit": "5",
+}
+"""Records of members that died are delivered again within the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """The options of one run."""
@@ -124,6 +131,8 @@ class Swarm:
     """Members of one consumer group (KIP-848), where there are committers."""
     transactors: int = 0
     """Clients that write transactions; likewise."""
+    sharers: int = 0
+    """Members of one share group (KIP-932); likewise."""
 
     @property
     def damages(self) -> bool:
@@ -157,6 +166,8 @@ class Swarm:
         settings["auto.create.topics.enable"] = "false"
         if self.members:
             settings |= MEMBER_SETTINGS
+        if self.sharers:
+            settings |= SHARER_SETTINGS
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
         if self.unclean_elections == "cluster":
@@ -232,6 +243,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         committers=0,
         members=0,
         transactors=0,
+        sharers=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -290,4 +302,5 @@ def draw_plain(seed: int) -> Swarm:
         committers=committers,
         members=stream(seed, "swarm of the members").choice((0, 2, 4)) if committers else 0,
         transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
+        sharers=stream(seed, "swarm of the sharers").choice((0, 2, 3)) if committers else 0,
     )

@@ -91,6 +91,17 @@ node looks at its connections again."""
 MAX_SHARE_RECORDS_PER_BATCH: Final = 1
 """Records of one batch of a share coordinator: each is about one share partition."""
 
+MAX_SHARE_STATE_CALLS: Final = 10_000
+"""Reads and writes of the state of share partitions that a leader may have waiting; at the bound
+acknowledgements are refused as COORDINATOR_NOT_AVAILABLE, which clients retry."""
+
+MAX_STATES_PER_REQUEST: Final = 200
+"""Share partitions in one such request; the others travel in the next one."""
+
+MAX_WAITING_SHARE_FETCHES: Final = 10_000
+"""Fetches of members of share groups that wait for records; beyond it they are answered at once,
+empty."""
+
 MARKERS_PER_TURN: Final = 500
 """Markers that a node hands to connections before it looks at its other connections again; those of
 one leader are one request."""

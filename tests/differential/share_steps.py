@@ -125,9 +125,56 @@ def delete_offsets(draft: Draft, usual: str) -> None:
     )
 
 
+def _acknowledgements(draft: Draft) -> list[Mapping[str, Any]]:
+    first = draft.prng.below(6)
+    last = first + draft.good_or(draft.prng.below(3), -1)
+    kinds = draft.prng.choice(((1,), (2,), (0,), (1, 2), (4,), (5,), ()))
+    row = {"first_offset": first, "last_offset": last, "acknowledge_types": kinds}
+    return draft.prng.choice(([], [row]))
+
+
+def of_leader(key: K, **values: Any) -> Callable[[Draft, str], None]:
+    """What draws a request of a member to the leader of a partition. Nothing is fetched: what is
+    there at once depends on how fast a broker has loaded the state."""
+
+    def draw(draft: Draft, usual: str) -> None:
+        one = member(draft)
+        topic_id = draft.topic_id(draft.topic())
+        rows = draft.partitions(
+            lambda index: {
+                "partition_index": index,
+                "acknowledgement_batches": _acknowledgements(draft),
+            }
+        )
+        draft.add(
+            key,
+            draft.admin_slot,
+            group_id=share_group(draft, usual),
+            member_id=draft.good_or(one.own_id, "", "x" * 37),
+            share_session_epoch=draft.prng.choice((0, 1, 2, -1, 9)),
+            is_renew_ack=draft.prng.chance(1, 5),
+            topics=[{"topic_id": topic_id, "partitions": rows}],
+            **values,
+        )
+
+    return draw
+
+
+_NOTHING: Final[Mapping[str, Any]] = {
+    "max_wait": 0,
+    "min_bytes": 0,
+    "max_bytes": 0,
+    "max_records": 0,
+    "batch_size": 10,
+    "share_acquire_mode": 0,
+    "forgotten_topics_data": [],
+}
+
 SHARE_DRAWS: Final[Mapping[K, Callable[[Draft, str], None]]] = {
     K.SHARE_GROUP_HEARTBEAT: beat,
     K.SHARE_GROUP_DESCRIBE: describe,
+    K.SHARE_FETCH: of_leader(K.SHARE_FETCH, **_NOTHING),
+    K.SHARE_ACKNOWLEDGE: of_leader(K.SHARE_ACKNOWLEDGE),
     K.INITIALIZE_SHARE_GROUP_STATE: of_states(K.INITIALIZE_SHARE_GROUP_STATE, _initial),
     K.READ_SHARE_GROUP_STATE: of_states(K.READ_SHARE_GROUP_STATE, _of_leader),
     K.WRITE_SHARE_GROUP_STATE: of_states(K.WRITE_SHARE_GROUP_STATE, _written),

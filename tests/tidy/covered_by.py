@@ -169,6 +169,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/transactor.py": "tests/sim/test_transactions.py",
     "sim/workloads/consumer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/members.py": "tests/sim/test_client_checks.py",
+    "sim/workloads/sharers.py": "tests/sim/test_sharers.py",
     "sim/workloads/producer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/reconfiguration.py": "tests/sim/test_client_checks.py",
     "sim/workloads/workload.py": "tests/sim/test_client_checks.py",

@@ -27,6 +27,7 @@ BELOW_RUNTIME = (
     "controller",
     "groups",
     "shares",
+    "sharing",
     "transactions",
     "replication",
     "security",

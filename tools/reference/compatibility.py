@@ -49,7 +49,6 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "SASL ACL TOKEN SCRAM": "there is no authentication yet",
     "QUOTA": "there are no quotas yet",
     "TELEMETRY": "clients go without; they ask only where it is listed",
-    "SHARE": "there are no share groups yet",
     "STREAMS": "the Streams client uses classic groups unless it is configured otherwise",
     "LOG_DIRS": "a node has one log directory",
 }

@@ -15,6 +15,7 @@ from tidelog.broker.control_link import CallEnded
 from tidelog.broker.events import LogFailed
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
+from tidelog.broker.share_fetches import ShareRead
 from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
@@ -62,6 +63,8 @@ class BrokerSide:
                         k27_write_txn_markers.on_reply(reply_to, response)  # type: ignore[arg-type]
                     elif isinstance(reply_to, k21_delete_records.DeleteCall):
                         k21_delete_records.on_reply(reply_to, response)  # type: ignore[arg-type]
+                    elif isinstance(reply_to, ShareRead):
+                        self.broker.sharing.on_read(reply_to, response, now)  # type: ignore[arg-type]
                     else:
                         k01_fetch.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
                 case replication_messages.VerifyTransaction():

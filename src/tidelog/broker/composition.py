@@ -16,12 +16,15 @@ from tidelog.broker.controller_registration import ControllerRegistration
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
+from tidelog.broker.held_shares import HeldShares
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.peers import PeerChannels
+from tidelog.broker.share_persister import SharePersister
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
+from tidelog.broker.sharing import Sharing
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller.controller import Controller
@@ -104,6 +107,7 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         transactions=TransactionSeats(config, replicas, trace),
         shares=ShareSeats(config, replicas, trace),
         share_states=_make_share_states(config, peers, auto_topics),
+        sharing=_make_sharing(config, replicas, peers, trace),
         trace=trace,
         long_answers=LongAnswers(trace.steps),
         disk=disk,
@@ -140,6 +144,15 @@ def _make_share_states(
     """What group coordinators of this node ask of share coordinators."""
     topic = shares_topic(config.shares)
     return ShareStateCalls(config, peers, lambda now: auto_topics.create_internal(topic, now))
+
+
+def _make_sharing(
+    config: NodeConfig, replicas: Replicas, peers: PeerChannels, trace: Trace
+) -> Sharing:
+    """The share partitions of this node, none of which is there yet."""
+    persister = SharePersister(config, peers)
+    held = HeldShares(config, replicas, persister, trace)
+    return Sharing(replicas, held, persister, config.sharing.max_sessions)
 
 
 def open_directory(

@@ -17,6 +17,7 @@ from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
+from tidelog.broker.sharing import Sharing
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -50,6 +51,7 @@ class Broker:
     # Likewise.
     shares: ShareSeats
     share_states: ShareStateCalls
+    sharing: Sharing
     trace: Trace
     long_answers: LongAnswers
     # The log directory, for operators who ask how full it is.

@@ -213,6 +213,26 @@ class CoordinatorUnloaded(PartitionEvent):
     leader_epoch: int
 
 
+@event("on_read_state", "loaded", about=("partition", "group_id"))
+class SharePartitionLoaded(PartitionEvent):
+    """This node, which leads the partition, serves it to a share group from now on."""
+
+    group_id: str
+    leader_epoch: int
+    offset: int
+    """The first offset that the group is not done with."""
+
+
+@event("drop", "dropped", about=("partition", "group_id"))
+class SharePartitionDropped(PartitionEvent):
+    """This node does not serve the partition to the share group any longer; acquired records are
+    available again on the next leader."""
+
+    group_id: str
+    leader_epoch: int
+    reason: str
+
+
 @event("load_step", "not loaded", level=Level.ERROR)
 class CoordinatorNotLoaded(PartitionEvent):
     """A record of an internal topic cannot be read: its partition has no coordinator here."""

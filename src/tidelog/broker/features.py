@@ -19,7 +19,7 @@ FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     "eligible.leader.replicas.version": (0, 1),
     "transaction.version": (0, 2),
     GROUP_VERSION: (0, 1),
-    "share.version": (0, 1),
+    SHARE_VERSION: (0, 1),
 }
 """Feature name to the range of levels served. A feature whose maximum is 0 is known and off."""
 

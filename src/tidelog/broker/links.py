@@ -10,6 +10,7 @@ from tidelog.broker.composition import Parts
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.router import Router
+from tidelog.broker.share_persister import SharePersister
 from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.broker.transaction_markers import TransactionMarkers
@@ -30,6 +31,8 @@ class Links:
     markers: TransactionMarkers
     # To the coordinators of the share partitions of groups that are coordinated here.
     share_states: ShareStateCalls
+    # To the coordinators of the share partitions of this node.
+    share_persister: SharePersister
 
 
 def make_links(config: NodeConfig, parts: Parts, router: Router) -> Links:
@@ -41,4 +44,5 @@ def make_links(config: NodeConfig, parts: Parts, router: Router) -> Links:
         transaction_checks=TransactionChecks(config, broker.replicas, peers),
         markers=TransactionMarkers(config, broker.transactions, peers),
         share_states=broker.share_states,
+        share_persister=broker.sharing.persister,
     )

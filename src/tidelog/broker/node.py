@@ -179,7 +179,7 @@ class Node:
         followers: list[ImageFollower] = [self._links.replicas, self._links.transaction_checks]
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
-            followers.append(broker.share_states)
+            followers += [broker.share_states, broker.sharing]
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=self._links.quorum,
@@ -201,6 +201,7 @@ class Node:
             yield broker.share_states
             yield self._links.markers
             yield self._links.transaction_checks
+            yield broker.sharing
         yield CallOutcomes(
             control=broker.control,
             controller_side=controller_side,
@@ -242,6 +243,7 @@ class Node:
                     self._peers.on_closed(connection_id, reason)
                 else:
                     self._turns.on_closed(connection_id, reason, now)
+                    self.broker.sharing.on_connection_closed(connection_id, now)
             case effects.Flushed(subject):
                 self._on_flushed(subject, now)
             case effects.FlushFailed(subject, error):
@@ -348,6 +350,7 @@ class Node:
         self.broker.groups.wall_offset_ms = offset_ms
         self.broker.transactions.wall_offset_ms = offset_ms
         self.broker.shares.wall_offset_ms = offset_ms
+        self.broker.sharing.held.wall_offset_ms = offset_ms
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
         match subject:

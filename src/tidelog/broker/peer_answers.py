@@ -67,6 +67,9 @@ class PeerAnswers:
                 case Purpose.SHARE_GROUPS:
                     self.trace.steps.name = "share coordinator's answer"
                     self.links.share_states.on_answered(token, frame, now)
+                case Purpose.SHARE_STATE:
+                    self.trace.steps.name = "share coordinator's answer"
+                    self.links.share_persister.on_answered(token, frame, now)
                 case _:
                     self.trace.steps.name = "controller's answer"
                     self.control.on_answered(token, frame, now)
@@ -86,6 +89,8 @@ class PeerAnswers:
                 self.links.transaction_checks.on_failed(token, now)
             case Purpose.SHARE_GROUPS:
                 self.links.share_states.on_failed(token, now)
+            case Purpose.SHARE_STATE:
+                self.links.share_persister.on_failed(token, now)
             case _:
                 self.control.on_failed(token, now)
 

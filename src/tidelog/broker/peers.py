@@ -37,6 +37,7 @@ class Purpose(Enum):
     MARKERS = "transaction markers"
     TRANSACTION_CHECK = "transaction check"
     SHARE_GROUPS = "share groups"
+    SHARE_STATE = "share state"
     PROBE = "probe"
 
 

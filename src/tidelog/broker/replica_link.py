@@ -34,7 +34,12 @@ from tidelog.wire.entities import Entity, make
 
 FETCH_VERSION: Final = k01_fetch.SENT_VERSION
 LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
-_TO_ALL: Final = (Purpose.MARKERS, Purpose.TRANSACTION_CHECK, Purpose.SHARE_GROUPS)
+_TO_ALL: Final = (
+    Purpose.MARKERS,
+    Purpose.TRANSACTION_CHECK,
+    Purpose.SHARE_GROUPS,
+    Purpose.SHARE_STATE,
+)
 _TO_OTHERS: Final = (Purpose.REPLICA_FETCH, Purpose.PROBE)
 """What this node connects to brokers for: to all of them with itself, and to the others."""
 

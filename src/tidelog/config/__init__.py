@@ -47,6 +47,7 @@ from tidelog.config.values import (
     QuorumConfig,
     ReplicationConfig,
     SharesConfig,
+    SharingConfig,
     TransactionsConfig,
 )
 
@@ -68,6 +69,7 @@ __all__ = [
     "QuorumConfig",
     "ReplicationConfig",
     "SharesConfig",
+    "SharingConfig",
     "TransactionsConfig",
     "apply_broker_overrides",
     "describe_broker_config",

@@ -31,12 +31,9 @@ group: coordinator.append.linger.ms coordinator.background.threads
     coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads
 group.consumer: assignment.interval.ms assignor.offload.enable max.assignment.interval.ms
     min.assignment.interval.ms regex.refresh.interval.ms
-group.share: assignment.interval.ms assignor.offload.enable assignors delivery.count.limit
-    partition.max.record.locks persister.class.name record.lock.duration.ms
-group.share.max: assignment.interval.ms delivery.count.limit partition.max.record.locks
-    record.lock.duration.ms share.sessions
-group.share.min: assignment.interval.ms delivery.count.limit partition.max.record.locks
-    record.lock.duration.ms
+group.share: assignment.interval.ms assignor.offload.enable assignors persister.class.name
+group.share.max: assignment.interval.ms
+group.share.min: assignment.interval.ms
 group.streams: assignment.interval.ms assignor.offload.enable heartbeat.interval.ms
     initial.rebalance.delay.ms max.assignment.interval.ms max.heartbeat.interval.ms
     max.session.timeout.ms max.size max.standby.replicas min.assignment.interval.ms

@@ -287,6 +287,29 @@ share.coordinator.cold.partition.snapshot.interval.ms INT >= 1 -> shares.cold_in
     Age at which such a look writes the snapshot of a share partition again.
 """)
 
+SHARING: Final = rows("""
+group.share.delivery.count.limit INT in 2 10 -> sharing.delivery_count_limit
+    Deliveries of a record to a share group, after which it is not delivered any more.
+group.share.min.delivery.count.limit INT in 2 5 -> sharing.min_delivery_count_limit
+    The smallest such limit that a group may have.
+group.share.max.delivery.count.limit INT in 5 25 -> sharing.max_delivery_count_limit
+    The largest such limit that a group may have.
+group.share.record.lock.duration.ms INT in 1000 3600000 -> sharing.lock_ms
+    How long a member of a share group may have a record without acknowledging it.
+group.share.min.record.lock.duration.ms INT in 1000 30000 -> sharing.min_lock_ms
+    The shortest such time that a group may have.
+group.share.max.record.lock.duration.ms INT in 30000 3600000 -> sharing.max_lock_ms
+    The longest such time that a group may have.
+group.share.partition.max.record.locks INT in 100 10000 -> sharing.max_locks
+    Records of a partition that a share group may have in flight.
+group.share.min.partition.max.record.locks INT in 100 2000 -> sharing.min_max_locks
+    The smallest such number that a group may have.
+group.share.max.partition.max.record.locks INT in 2000 10000 -> sharing.max_max_locks
+    The largest such number that a group may have.
+group.share.max.share.sessions INT >= 1 -> sharing.max_sessions
+    Share sessions of a broker: one for each member that fetches from it.
+""")
+
 _EVENTS: Final = rows("""
 tidelog.events.enable BOOLEAN -> events.enable
     Whether state changes and sampled figures are kept as JSON lines, for `spark health`.
@@ -311,6 +334,7 @@ NODE_PROPERTIES: Final = (
     | TRANSACTION_CHECKS
     | TRANSACTIONS
     | SHARES
+    | SHARING
     | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

@@ -230,6 +230,23 @@ class SharesConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingConfig:
+    """What leaders of partitions obey that share groups read; groups may have values of their own,
+    between the least and the greatest here."""
+
+    delivery_count_limit: int = 5
+    min_delivery_count_limit: int = 2
+    max_delivery_count_limit: int = 10
+    lock_ms: int = 30_000
+    min_lock_ms: int = 15_000
+    max_lock_ms: int = 60_000
+    max_locks: int = 2000
+    min_max_locks: int = 100
+    max_max_locks: int = 4000
+    max_sessions: int = 2000
+
+
+@dataclass(frozen=True, slots=True)
 class EventsConfig:
     """Where a node's events go (`docs/how-to/replication-health.md`)."""
 
@@ -289,6 +306,7 @@ class NodeConfig:
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
     shares: SharesConfig = field(default_factory=SharesConfig)
+    sharing: SharingConfig = field(default_factory=SharingConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""

@@ -193,6 +193,10 @@ class MetadataImage:
         name = "" if node_id is None else str(node_id)
         return self.configs.get(ConfigResource(BROKER_RESOURCE, name), _EMPTY)
 
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The configs set on a group."""
+        return self.configs.get(ConfigResource(GROUP_RESOURCE, group_id), _EMPTY)
+
     def is_active(self, node_id: int) -> bool:
         """Whether a broker is registered, unfenced and not in controlled shutdown."""
         broker = self.brokers.get(node_id)

@@ -15,6 +15,7 @@ from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
+from tidelog.broker.sharing import Sharing
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.env.disk import Disk
@@ -114,6 +115,12 @@ class HasReplicas(Protocol):
     """The replicas of partitions that are hosted here."""
 
     replicas: Replicas
+
+
+class HasSharing(Protocol):
+    """The share partitions of this node."""
+
+    sharing: Sharing
 
 
 class HasTrace(Protocol):

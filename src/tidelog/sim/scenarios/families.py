@@ -187,4 +187,5 @@ def data_loss_swarm(seed: int) -> Swarm:
         members=0,
         transactors=0,
         keyed=(),
+        sharers=0,
     )

@@ -53,6 +53,13 @@ MEMBER_SETTINGS: Final = {
 """Members that died are noticed within the run, whatever the profile."""
 
 
+SHARER_SETTINGS: Final = {
+    "group.share.record.lock.duration.ms": "1000",
+    "group.share.delivery.count.limit": "5",
+}
+"""Records of members that died are delivered again within the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class Swarm:
     """The options of one run."""
@@ -128,6 +135,8 @@ class Swarm:
     keyed: tuple[str, ...] = ()
     """The settings of a topic whose records do not stay, as `name=value`; none for no such topic.
     Likewise."""
+    sharers: int = 0
+    """Members of one share group (KIP-932); likewise."""
 
     @property
     def damages(self) -> bool:
@@ -161,6 +170,8 @@ class Swarm:
         settings["auto.create.topics.enable"] = "false"
         if self.members:
             settings |= MEMBER_SETTINGS
+        if self.sharers:
+            settings |= SHARER_SETTINGS
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
         if self.unclean_elections == "cluster":
@@ -243,6 +254,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         members=0,
         transactors=0,
         keyed=(),
+        sharers=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -318,4 +330,5 @@ def draw_plain(seed: int) -> Swarm:
         members=stream(seed, "swarm of the members").choice((0, 2, 4)) if committers else 0,
         transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
         keyed=draw_keyed(keyed, keyed.choice(("", "", *KEYED_POLICIES))),
+        sharers=stream(seed, "swarm of the sharers").choice((0, 2, 3)) if committers else 0,
     )

@@ -11,6 +11,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.records.compression import Codec
 from tidelog.sim.engine.world import World
+from tidelog.sim.evidence.deliveries import Deliveries
 from tidelog.sim.evidence.history import History, Key
 from tidelog.sim.quorum.membership import VoterOracle
 from tidelog.sim.scenarios.swarm import RACKS, Swarm, stream
@@ -22,6 +23,7 @@ from tidelog.sim.workloads.keyed import KeyedClient
 from tidelog.sim.workloads.members import Members
 from tidelog.sim.workloads.producer import Acks, Producer
 from tidelog.sim.workloads.reconfiguration import Operator, VoterOperator
+from tidelog.sim.workloads.sharers import Sharers
 from tidelog.sim.workloads.transaction_reader import TransactionReader
 from tidelog.sim.workloads.transactor import Transactor
 
@@ -81,6 +83,16 @@ class Workload:
             for number in range(1, swarm.members + 1)
         ]
         self._members = Members(views, joining)
+        self._sharers = self._make_sharers(stream(seed, "sharers"))
+
+    def _make_sharers(self, prng: Prng) -> Sharers:
+        views = [
+            self._own_view(f"s{number}", Prng(prng.next_u64()))
+            for number in range(1, self._swarm.sharers + 1)
+        ]
+        view = self._own_view("s0", Prng(prng.next_u64()))
+        admin = Admin(view, self.history)
+        return Sharers(view, admin, views, prng, flushed=self._swarm.group_commit)
 
     def _own_view(self, name: str, prng: Prng) -> ClusterView:
         return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
@@ -125,6 +137,7 @@ class Workload:
         for reader in self._transaction_readers:
             reader.start()
         self._members.start()
+        self._sharers.start()
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
         if not self._swarm.damages:
@@ -137,16 +150,24 @@ class Workload:
         for client in self._writers:
             client.stop()
         self._members.stop()
+        self._sharers.stop()
 
     @property
     def _writers(self) -> list[Committer | Transactor | KeyedClient]:
         return [*self._committers, *self._transactors, *self._keyed]
 
+    @property
+    def deliveries(self) -> Deliveries:
+        """What the members of the share group have received."""
+        return self._sharers.deliveries
+
     def judge(self) -> None:
-        """At the end: what the transactions have come to, and what is left of keyed records."""
+        """At the end: what the transactions have come to, what is left of keyed records, and what a
+        share group was given."""
         readers: list[TransactionReader | KeyedClient] = [*self._transaction_readers, *self._keyed]
         for reader in readers:
             reader.judge()
+        self._sharers.judge()
 
     @property
     def is_drained(self) -> bool:
@@ -156,6 +177,7 @@ class Workload:
         is_settled = (
             all(client.is_settled for client in self._writers)
             and self._members.is_settled
+            and not self._sharers.unsettled
             and not any(reader.unread for reader in self._transaction_readers)
         )
         return (
@@ -168,6 +190,7 @@ class Workload:
         waiting = [f"client {one.name}" for one in self._writers if not one.is_settled]
         if not self._members.is_settled:
             waiting.append("members of a group")
+        waiting += self._sharers.unsettled
         waiting += [text for reader in self._transaction_readers for text in reader.unread]
         return waiting + [
             f"{producer.name} {lane.key}: {len(lane.batches)} batches"

@@ -1,0 +1,139 @@
+"""What the members of a share group were given of each partition, and what they have settled.
+
+The members of the simulation write it down as they see it, at their end of the wire. So a member
+knows that it has a record from when its answer came, and for how long only roughly: the lock began
+after its request left. What is judged holds whatever happened in between.
+
+- OneOwner: no other member receives a record within half the time of the lock, from the same leader
+  in the same term, unless the member has given it back or its connection has ended.
+- AcknowledgedIsDone: a record whose acceptance or rejection was answered is not received by a
+  member that asks after that.
+- CountedDeliveries: no record arrives with a higher count than the limit.
+- DeliveredAtLeastOnce: at the end every offset of a partition below the start of its share
+  partition was received by some member, or went with the start of the log. It may also have been
+  lost on its way as often as the limit allows; so where that many answers were lost this is not
+  judged.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidelog.model import TopicId
+from tidelog.sim.report.violation import Violation
+
+
+class SharedPlace(NamedTuple):
+    """A partition that is shared."""
+
+    topic_id: TopicId
+    partition: int
+
+
+class Leadership(NamedTuple):
+    """A term of a process that leads a partition."""
+
+    node_id: int
+    life: int
+    leader_epoch: int
+
+
+@dataclass(slots=True)
+class Claim:
+    """A member has a record."""
+
+    member_id: str
+    # When it asked for it, and of whom; `None` when that is not certain.
+    asked_at: int
+    leadership: Leadership | None
+    is_over: bool = False
+
+
+class Reception(NamedTuple):
+    """A range that came in an answer."""
+
+    place: SharedPlace
+    first: int
+    last: int
+    delivery_count: int
+    member_id: str
+    asked_at: int
+    leadership: Leadership | None
+
+
+@dataclass(slots=True)
+class _Record:
+    """One offset."""
+
+    claim: Claim
+    # When it was settled for good; `None` before.
+    settled_at: int | None = None
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """All that one share group was given."""
+
+    lock_ms: int
+    limit: int
+    # How many answers to fetches were lost, with whatever they had.
+    lost: int = 0
+    _records: dict[SharedPlace, dict[int, _Record]] = field(default_factory=dict)
+
+    @property
+    def settled_count(self) -> int:
+        """How many records were accepted or rejected."""
+        return sum(
+            record.settled_at is not None
+            for records in self._records.values()
+            for record in records.values()
+        )
+
+    def receive(self, got: Reception, now: int) -> None:
+        """A member has received a range."""
+        if got.delivery_count > self.limit:
+            raise Violation("CountedDeliveries", f"{got} with a limit of {self.limit}")
+        records = self._records.setdefault(got.place, {})
+        for offset in range(got.first, got.last + 1):
+            claim = Claim(got.member_id, got.asked_at, got.leadership)
+            known = records.get(offset)
+            if known is None:
+                records[offset] = _Record(claim)
+                continue
+            if known.settled_at is not None and known.settled_at <= got.asked_at:
+                raise Violation(
+                    "AcknowledgedIsDone", f"{got} at {now}, settled at {known.settled_at}"
+                )
+            before = known.claim
+            if (
+                not before.is_over
+                and before.leadership is not None
+                and before.leadership == got.leadership
+                and now < before.asked_at + self.lock_ms // 2
+            ):
+                raise Violation("OneOwner", f"{got} at {now}, but {offset} is with {before}")
+            known.claim = claim
+
+    def give_back(self, place: SharedPlace, offsets: Iterable[int], member_id: str) -> None:
+        """A member does not count on these records any more."""
+        records = self._records.get(place, {})
+        for offset in offsets:
+            record = records.get(offset)
+            if record is not None and record.claim.member_id == member_id:
+                record.claim.is_over = True
+
+    def settle(self, place: SharedPlace, offsets: Iterable[int], now: int) -> None:
+        """The acceptance or rejection of these records was answered."""
+        records = self._records.get(place, {})
+        for offset in offsets:
+            if records[offset].settled_at is None:
+                records[offset].settled_at = now
+
+    def judge(self, place: SharedPlace, log_start: int, start: int) -> None:
+        """The group is done with everything below `start`."""
+        records = self._records.get(place, {})
+        missing = [each for each in range(log_start, start) if each not in records]
+        if missing and self.lost < self.limit:
+            raise Violation(
+                "DeliveredAtLeastOnce", f"{place}: no member received {missing[:10]} below {start}"
+            )

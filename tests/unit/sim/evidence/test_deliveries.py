@@ -1,0 +1,65 @@
+"""The judgement of what members of a share group received: each rule with a history against it."""
+
+import pytest
+
+from tidelog.model import TopicId
+from tidelog.sim.evidence.deliveries import Deliveries, Leadership, Reception, SharedPlace
+from tidelog.sim.report.violation import Violation
+
+PLACE = SharedPlace(TopicId(bytes(16)), 0)
+TERM = Leadership(1, 0, 3)
+
+
+def got(member, *, first=0, last=0, count=1, asked_at=0, term=TERM):
+    return Reception(PLACE, first, last, count, member, asked_at, term)
+
+
+@pytest.fixture
+def deliveries():
+    return Deliveries(lock_ms=1000, limit=3)
+
+
+def test_two_members_may_not_have_a_record_at_once(deliveries):
+    deliveries.receive(got("a"), 10)
+    with pytest.raises(Violation, match="OneOwner"):
+        deliveries.receive(got("b", asked_at=20), 30)
+
+
+@pytest.mark.parametrize("term", [None, Leadership(1, 1, 3), Leadership(2, 0, 4)])
+def test_another_leader_may_deliver_it_again(deliveries, term):
+    deliveries.receive(got("a"), 10)
+    deliveries.receive(got("b", asked_at=20, term=term), 30)
+
+
+def test_a_lock_ends(deliveries):
+    deliveries.receive(got("a"), 10)
+    deliveries.receive(got("b", asked_at=600), 650)
+
+
+def test_a_member_may_give_it_back(deliveries):
+    deliveries.receive(got("a"), 10)
+    deliveries.give_back(PLACE, [0, 7], "a")
+    deliveries.receive(got("b", asked_at=20), 30)
+
+
+def test_what_is_settled_does_not_come_again(deliveries):
+    deliveries.receive(got("a"), 10)
+    deliveries.give_back(PLACE, [0], "a")
+    deliveries.settle(PLACE, [0], 20)
+    deliveries.receive(got("b", asked_at=15), 25)
+    with pytest.raises(Violation, match="AcknowledgedIsDone"):
+        deliveries.receive(got("b", asked_at=900), 2000)
+
+
+def test_deliveries_are_counted(deliveries):
+    with pytest.raises(Violation, match="CountedDeliveries"):
+        deliveries.receive(got("a", count=4), 10)
+
+
+def test_everything_is_delivered(deliveries):
+    deliveries.receive(got("a", first=2, last=4), 10)
+    deliveries.judge(PLACE, 2, 5)
+    with pytest.raises(Violation, match="DeliveredAtLeastOnce"):
+        deliveries.judge(PLACE, 0, 5)
+    deliveries.lost = 3
+    deliveries.judge(PLACE, 0, 5)

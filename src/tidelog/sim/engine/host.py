@@ -22,6 +22,8 @@ class Host:
     disk: SimDisk
     # Hands an input to the running process, in the world's way.
     deliver: Callable[["Host", int, Input], None]
+    # Its other disks, where it has several; they are numbered from 1.
+    more_disks: tuple[SimDisk, ...] = ()
     # The running process; None while it is down.
     node: Node | None = None
     # Counts processes, so that events for a dead one are dropped.
@@ -71,6 +73,11 @@ class Host:
     def listening(self) -> bool:
         """Whether connects are accepted: by a stopped process too, its kernel does it."""
         return self.node is not None
+
+    @property
+    def disks(self) -> tuple[SimDisk, ...]:
+        """All disks; the first has the metadata log."""
+        return (self.disk, *self.more_disks)
 
     @property
     def disk_idle(self) -> bool:

@@ -146,7 +146,7 @@ class World(Simulation):
         try:
             host.node = Node(
                 host.config,
-                host.disk,
+                host.disks,
                 self.prng.next_u64(),
                 NodeTrace(host.name, self.emit),
                 now=host.local(self.now),

@@ -10,12 +10,12 @@ metadata log and must be formatted. Of the others an empty one, a new disk perha
 | another one cannot be opened, read or written | it is offline, the node starts without it |
 | another node's or another cluster's directory | the node does not start |
 | two directories with the same id | the node does not start |
-| a log that is in two directories, a metadata log beside the first | the node does not start |
+| a metadata log in another than the first | the node does not start |
 
 Source: KIP-858; Kafka's `MetaPropertiesEnsemble`, `LogManager`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from tidelog.broker.events import DirectoryOfflineAtStart
 from tidelog.config import LogConfig, NodeConfig
@@ -25,7 +25,7 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.quorum_state import QuorumStateFile
-from tidelog.log.directories import LogDirectories, OfflineDirectory, require_one_of_each
+from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import DirectoryIdentity, format_directory, is_formatted, read_identity
 from tidelog.log.partition_directories import parse_partition_name
@@ -85,7 +85,6 @@ def _usable(
     """The disks that have this node's directories, by number, and the others."""
     usable: dict[int, Disk] = {}
     offline: dict[int, OfflineDirectory] = {}
-    names: dict[str, list[str]] = {}
     ids: dict[Uuid, str] = {}
     empty: list[int] = []
     for number, disk in enumerate(disks):
@@ -93,7 +92,8 @@ def _usable(
             offline[number] = OfflineDirectory(disk.root, ZERO_UUID, disk.error)
             continue
         try:
-            names[disk.root] = disk.list_dir() if len(disks) > 1 else []
+            if number:
+                _check_metadata_log(disk, disks[0].root)
             identity = read_identity(disk) if not number or is_formatted(disk) else None
         except StorageError as error:
             if not number:
@@ -105,8 +105,6 @@ def _usable(
             empty.append(number)
         else:
             _check_member(config, disk, identity, cluster_id, ids)
-    if len(disks) > 1:
-        _check_names(disks[0].root, names)
     for number in empty:
         try:
             _format(config, usable[number], cluster_id, Uuid(prng.uuid()))
@@ -149,17 +147,12 @@ def _check_member(
         )
 
 
-def _check_names(metadata_root: str, names: Mapping[str, Sequence[str]]) -> None:
-    for root, found in names.items():
-        if root != metadata_root and str(METADATA_PARTITION) in found:
-            raise UsageError(
-                f"`{root}` has a metadata log, and that of this node is in `{metadata_root}`",
-                "set `metadata.log.dir` to the directory that has the node's metadata log",
-            )
-    parsed = {root: map(parse_partition_name, found) for root, found in names.items()}
-    require_one_of_each(
-        (root, [key for key in keys if key is not None]) for root, keys in parsed.items()
-    )
+def _check_metadata_log(disk: Disk, metadata_root: str) -> None:
+    if disk.exists(str(METADATA_PARTITION)):
+        raise UsageError(
+            f"`{disk.root}` has a metadata log, and that of this node is in `{metadata_root}`",
+            "set `metadata.log.dir` to the directory that has the node's metadata log",
+        )
 
 
 def _format(config: NodeConfig, disk: Disk, cluster_id: str, directory_id: Uuid) -> None:

@@ -19,9 +19,10 @@ process's life: nothing is read or written there any more. Without the directory
 a node cannot go on, so an error there ends it. A node that was stopped while a directory was
 offline was not stopped cleanly: that directory has no marker.
 
-Invariant `OneDirectoryPerLog`: no log is in two directories. Two with the same name were left by an
-operator or by a move that was cut short; the node does not start, because it cannot know which of
-them has the records that the cluster counts on.
+Invariant `OneDirectoryPerLog`: no partition that is hosted has logs in two directories. A start may
+find such *copies*: a log was made anew while the directory with the former one was offline, before
+the controller had a report of either. The metadata decides which of them is the replica, and
+the others are set aside (`settle`). Kafka does not start then.
 
 Source: KIP-112, KIP-858; Kafka's `LogManager`.
 """
@@ -34,7 +35,7 @@ from typing import NamedTuple, TypeVar
 
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant, earliest
-from tidelog.errors import LogDamaged, StorageError, UsageError
+from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.deleted_files import DeletedSegment
 from tidelog.log.directory import DirectoryClosed, LogDirectory, LogsRecovered
@@ -72,7 +73,7 @@ class LogDirectories:
         *,
         first_takes_logs: bool = True,
     ) -> None:
-        """By their numbers; raises `UsageError` for a log that is in two of them."""
+        """By their numbers."""
         # Has the metadata log.
         self.metadata = online[0]
         # Directories in service, and the others, by number.
@@ -127,6 +128,32 @@ class LogDirectories:
             if key in directory.logs or key in directory.damaged:
                 return directory
         return None
+
+    def copies_of(self, key: TopicPartition) -> list[LogDirectory]:
+        """The directories that have a log or a damaged log of this name."""
+        online = self.online.values()
+        return [each for each in online if key in each.logs or key in each.damaged]
+
+    def settle(self, key: TopicPartition, topic_id: TopicId, said: Uuid) -> list[LogDirectory]:
+        """Sets all copies of a log aside but one: that of the topic, in the directory `said` by the
+        metadata, with the most records. Returns where the others were. Raises `StorageError`."""
+        copies = self.copies_of(key) if len(self.online) > 1 else []
+        if len(copies) < 2:
+            return []
+
+        def worth(directory: LogDirectory) -> tuple[bool, bool, int, int]:
+            is_said = directory.directory_id == said
+            log = directory.logs.get(key)
+            if log is None:
+                return directory.damaged[key].topic_id == topic_id, is_said, -1, -1
+            return log.topic_id == topic_id, is_said, log.latest_epoch, log.log_end_offset
+
+        kept = max(copies, key=worth)
+        others = [each for each in copies if each is not kept]
+        for directory in others:
+            with self._using(directory):
+                directory.set_aside(key)
+        return others
 
     def _holder_of(self, key: TopicPartition) -> LogDirectory:
         directory = self.of(key)
@@ -240,15 +267,13 @@ class LogDirectories:
     def schedule_delete(self, key: TopicPartition) -> None:
         """Takes a log out of service, and its files away later. In a directory that is offline
         they stay. Raises `StorageError`."""
-        directory = self.of(key)
-        if directory is not None:
+        for directory in self.copies_of(key):
             with self._using(directory):
                 directory.schedule_delete(key)
 
     def set_aside(self, key: TopicPartition) -> None:
         """Takes a log out of service and keeps its files. Raises `StorageError`."""
-        directory = self.of(key)
-        if directory is not None:
+        for directory in self.copies_of(key):
             with self._using(directory):
                 directory.set_aside(key)
 
@@ -351,18 +376,3 @@ class LogDirectories:
 def _log_count(directory: LogDirectory) -> int:
     count = len(directory.logs) + len(directory.damaged)
     return count - (METADATA_PARTITION in directory.logs)
-
-
-def require_one_of_each(names: Iterable[tuple[str, Iterable[TopicPartition]]]) -> None:
-    """Takes the root of each directory and the partitions in it. Raises `UsageError` when two
-    directories have the same partition (`OneDirectoryPerLog`)."""
-    found: dict[TopicPartition, str] = {}
-    for root, partitions in names:
-        for partition in partitions:
-            other = found.setdefault(partition, root)
-            if other != root:
-                raise UsageError(
-                    f"`{partition}` is in `{other}` and in `{root}`",
-                    "move one of the two away: the one in the directory that failed last, or that "
-                    "was not mounted last, lacks what was written since",
-                )

@@ -75,6 +75,10 @@ class Roles:
 
     def _on_directory_error(self, key: TopicPartition, error: StorageError) -> None:
         """Something that was done to a directory failed under a log that is not in service."""
+        directories = self.env.directories
+        directory = directories.of(key)
+        if directory is not None and not directories.has_failed:
+            directories.fail(directory, str(error))
         if not self.lose_directories():
             self.env.outbox.emit(LogDirFailed(key, str(error)))
 
@@ -83,6 +87,7 @@ class Roles:
         key, topic_id, image = decision
         hosted = self.env.hosted
         try:
+            self._settle(decision)
             if self.quarantine.withholds(key, topic_id, image, hosted.log_configs(key.topic)):
                 return
             partition = hosted.partitions.get(key)
@@ -107,6 +112,14 @@ class Roles:
             self._change_role(partition, decision, now)
         except (StorageError, LogDamaged) as error:
             self.on_failure(partition, error, now)
+
+    def _settle(self, decision: Host) -> None:
+        """Keeps one of several logs that a start may have found of a replica."""
+        key, topic_id, image = decision
+        said = image.directory_of(self.env.node_id)
+        if key not in self.env.hosted.partitions:
+            for directory in self.env.directories.settle(key, topic_id, said):
+                self.env.trace.event(events.CopySetAside(partition=key, root=directory.disk.root))
 
     def _reconfigure(self, partition: Partition) -> None:
         """Takes the newest configuration over, before the ISR that was decided on it

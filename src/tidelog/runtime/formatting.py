@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tidelog.config import NodeConfig
-from tidelog.errors import UsageError
+from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import by_id, write_first_voters
 from tidelog.log.identity import format_directory, is_formatted, read_identity, require_unformatted
@@ -79,10 +79,7 @@ def format_node(
     require_different(config.all_log_dirs)
     written = False
     with ExitStack() as stack:
-        disks = [OsDisk(directory) for directory in config.all_log_dirs]
-        for disk in disks:
-            disk.lock()
-            stack.callback(disk.unlock)
+        disks = _open_all(config, stack, leaves_out=ignore_formatted)
         unformatted = [disk for disk in disks if _is_to_format(disk, cluster_id, ignore_formatted)]
         for disk in unformatted:
             if disk is disks[0] and voters:
@@ -95,6 +92,23 @@ def format_node(
             )
             written = True
     return written
+
+
+def _open_all(config: NodeConfig, stack: ExitStack, *, leaves_out: bool) -> list[OsDisk]:
+    """Each directory, locked. With `leaves_out` another than the first may be unusable: a node that
+    is formatted starts without it."""
+    disks: list[OsDisk] = []
+    for directory in config.all_log_dirs:
+        try:
+            disk = OsDisk(directory)
+            disk.lock()
+        except StorageError:
+            if not (disks and leaves_out):
+                raise
+        else:
+            stack.callback(disk.unlock)
+            disks.append(disk)
+    return disks
 
 
 def _is_to_format(disk: OsDisk, cluster_id: str, ignore_formatted: bool) -> bool:

@@ -8,7 +8,7 @@ from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.log.identity import format_directory, read_identity
-from tidelog.model import ZERO_UUID, Uuid
+from tidelog.model import ZERO_UUID, TopicPartition, Uuid
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
 
@@ -161,15 +161,24 @@ def test_directories_that_do_not_belong_together_are_refused(
         two_disks(more=more)
 
 
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [("t-0", "`t-0` is in `host1` and in `more`"), ("__cluster_metadata-0", "has a metadata log")],
-)
-def test_a_log_in_two_directories_is_refused(name: str, problem: str) -> None:
-    node = OneNode()
-    node.client().create_topic("t")
-    stop(node)
+def test_a_metadata_log_beside_the_first_directory_is_refused() -> None:
     more = second_disk()
-    more.make_dir(name)
-    with pytest.raises(UsageError, match=problem):
-        two_disks(node.disk, more)
+    more.make_dir("__cluster_metadata-0")
+    with pytest.raises(UsageError, match="has a metadata log"):
+        two_disks(more=more)
+
+
+def test_of_two_logs_of_a_partition_the_metadata_decides_which_is_the_replica() -> None:
+    """OneDirectoryPerLog: the other one is kept under a name that no start opens."""
+    node = with_topic()
+    assert produce_to_all(node) == [ErrorCode.NONE] * 4
+    stop(node)
+    lost = read_identity(node.disks[1]).directory_id
+    number = directories_of(node, "t").index(lost)
+    node.disks[0].make_dir(f"t-{number}")
+    again = two_disks(*node.disks)
+    again.run_until(lambda: leaders_of(again) == [1] * 4)
+    log = again.node._directories.logs[TopicPartition("t", number)]
+    assert (log.log_end_offset, directories_of(again, "t")[number]) == (2, lost)
+    names = [name for name in again.disks[0].list_dir() if name.startswith(f"t-{number}")]
+    assert len(names) == 1 and names[0].endswith(("-aside", "-stray"))

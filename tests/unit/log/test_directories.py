@@ -7,9 +7,9 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, EffectsOfDisk, Flush, OnDisk, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import StorageError, UsageError
+from tidelog.errors import StorageError
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directories import LogDirectories, OfflineDirectory, require_one_of_each
+from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.model import LOST_DIRECTORY, ZERO_UUID, TopicPartition, Uuid
@@ -102,8 +102,11 @@ def test_a_stop_is_clean_only_if_all_directories_agree() -> None:
     assert LogDirectories(online, {}).clean_shutdown is None
 
 
-def test_a_partition_in_two_directories_is_refused() -> None:
-    key = TopicPartition("t", 0)
-    require_one_of_each([("a", [key]), ("b", [])])
-    with pytest.raises(UsageError, match="`t-0` is in `a` and in `b`"):
-        require_one_of_each([("a", [key]), ("b", [key])])
+def test_of_several_copies_one_is_kept() -> None:
+    disks = Disks()
+    key, other = TopicPartition("t", 0), Uuid(b"z" * 16)
+    for number, directory in disks.directories.online.items():
+        directory.create(key, other if number == 2 else TOPIC_ID, LogConfig())
+    assert disks.directories.settle(key, TOPIC_ID, IDS[1]) != []
+    assert disks.directories.copies_of(key) == [disks.directories.online[1]]
+    assert disks.directories.settle(key, TOPIC_ID, IDS[0]) == []

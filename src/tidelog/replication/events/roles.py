@@ -92,6 +92,14 @@ class ReplicaOffline(PartitionEvent):
     """What the device answered."""
 
 
+@event("settle", "set aside", level=Level.WARN)
+class CopySetAside(PartitionEvent):
+    """A partition has logs in two directories; this one is not the replica, and is kept."""
+
+    reason: ClassVar = "another directory has the replica's log"
+    root: str
+
+
 @event("open", "withheld", level=Level.WARN)
 class ReplicaOutOfReach(PartitionEvent):
     """No log was made: the one that the metadata knows may be in a directory that is offline."""

@@ -31,8 +31,8 @@ class DisksAreSound(Checker):
 
     def at_end(self, evidence: Evidence) -> None:
         for host in evidence.world.hosts.values():
-            with host.disk.observed():
-                complaints = scrub(host.disk, settled=True)
+            with host.observed():
+                complaints = [each for disk in host.disks for each in scrub(disk, settled=True)]
             if host.disk.was_damaged:
                 # A bad checkpoint counts as empty, and is written anew when its time comes.
                 passed = (*OFFSET_FILES, *_unread(host))
@@ -85,7 +85,10 @@ class CommittedIsDurable(Checker):
                 self.reject(f"{pid}: {last} is committed, and on the devices of {held} only")
 
     def _held_by(self, host: Host, evidence: Evidence) -> list[PartitionId]:
-        files = host.disk.durable_files()
+        return [pid for disk in host.disks for pid in self._held_on(disk, evidence)]
+
+    def _held_on(self, disk: SimDisk, evidence: Evidence) -> list[PartitionId]:
+        files = disk.durable_files()
         found: list[PartitionId] = []
         for pid, true_log in evidence.oracle.logs.items():
             directory = f"{pid.topic}-{pid.partition}"
@@ -95,7 +98,7 @@ class CommittedIsDurable(Checker):
                     continue
             except CheckpointDamaged:
                 continue
-            batches = self._reader.batches(host.disk.root, files, directory)
+            batches = self._reader.batches(disk.root, files, directory)
             last = true_log.batches[-1] if true_log.batches else None
             # A cleaner may have rewritten it.
             count = 3 if true_log.contents else 4
@@ -142,6 +145,12 @@ class RecoveredFromImage(Checker):
         with disk.observed():
             names = [name for name in disk.list_dir() if parse_partition_name(name) is not None]
         self._images[disk.root] = self._reader.images(disk, names)
+
+    def after_start_of(self, host: Host) -> None:
+        """A process has opened its logs, on the disks that let it."""
+        for disk in host.disks:
+            if disk.is_well:
+                self.after_start(disk)
 
     def after_start(self, disk: SimDisk) -> None:
         """The next process has opened its logs and done nothing else yet."""

@@ -13,7 +13,7 @@ from tidelog.sim.engine.work import FREE, SLOW, USUAL
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
 from tidelog.sim.scenarios.promises import Family
-from tidelog.sim.scenarios.swarm import Swarm, draw, draw_plain, some, stream
+from tidelog.sim.scenarios.swarm import Swarm, draw, draw_plain, on_several_disks, some, stream
 
 K = FaultKind
 ALL: Final = "all"
@@ -101,6 +101,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     ),
     "metadata": ("P5: power cuts while topics change", _without_restart("p5-metadata")),
     "disk-faults": ("P7: full, failing and slow disks", _disk_faults),
+    "several-disks": ("nodes with several disks, one of which dies", on_several_disks),
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "transactions": ("transactions while leaders and coordinators die", _transactions),

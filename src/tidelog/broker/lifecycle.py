@@ -215,9 +215,7 @@ class BrokerLifecycle:
         hint = _REACH_CONTROLLERS
         if self._unserved:
             hint = f"run `{lowering(self._unserved)}`, then start the node again"
-        self._end(
-            f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}", hint
-        )
+        self._end(f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}", hint)
 
     def _end(self, reason: str, hint: str = _REACH_CONTROLLERS) -> None:
         self.failure = f"{reason}; hint: {hint}"

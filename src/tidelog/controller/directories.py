@@ -25,7 +25,8 @@ a replica as any other that lags. *The leader epoch is bumped with it.* Otherwis
 4. The leader dies, and the follower is elected with an empty log.
 The new epoch fences the fetch of 1.
 
-Invariant: LostNeverLeads, with `elections.py` and the check of proposals in `partitions.py`.
+Invariant: LostNeverLeads (`metadata/invariants.py`), with `elections.py` and the check of proposals
+in `isr_proposals.py`.
 
 A directory that the broker has not registered counts as lost.
 

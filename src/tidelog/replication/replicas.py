@@ -411,11 +411,10 @@ class Replicas:
         else:
             self._durability.on_flush_failed(subject, error)
 
-    def on_directory_failed(self, number: int, error: str) -> bool:
-        """A write to the log directory of this number failed; returns whether the node can go on
-        without it."""
+    def on_directory_failed(self, number: int, error: str) -> None:
+        """A write to the log directory of this number, which is not the first, has failed."""
         self._stir()
-        return self._env.directories.on_flush_failed(number, error)
+        self._env.directories.on_flush_failed(number, error)
 
     def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
         """A checkpoint is durable that no longer names the logs to truncate or rename, or that

@@ -227,6 +227,10 @@ MAX_CHANGES_PER_TURN: Final = 100
 """Partitions that the active controller changes before its node looks at its connections again; a
 longer decision goes on in the turns that follow (`controller/slices.py`). About 3 ms."""
 
+MAX_REPLICAS_ASSIGNED: Final = 2250
+"""Replicas whose directories a broker reports in one request (`replication/directory_reports.py`);
+the others wait for its answer. Kafka's number."""
+
 MAX_PARTITIONS_PLACED_PER_TURN: Final = 300
 """Partitions that the active controller places and encodes in a turn, for a topic that is created
 whole when all of them are ready. About 3 ms."""

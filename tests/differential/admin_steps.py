@@ -52,7 +52,7 @@ def new_topic(name: Any, **values: Any) -> dict[str, Any]:
 def create(draft: Draft, usual: str) -> None:
     name = draft.topic() if draft.prng.chance(1, 2) else Name("t1")
     by_hand = [{"partition_index": index, "broker_ids": [1]} for index in range(PARTITIONS)]
-    wrong = draft.prng.choice(
+    wrong: dict[str, Any] = draft.prng.choice(
         (
             {"num_partitions": 0},
             {"num_partitions": -1, "replication_factor": -1},

@@ -116,7 +116,7 @@ class Draft:
 
     def partition(self) -> int:
         """Mostly one that is there."""
-        return self.good_or(self.prng.below(PARTITIONS), 7, -1, 2**31 - 1)
+        return int(self.good_or(self.prng.below(PARTITIONS), 7, -1, 2**31 - 1))
 
     def partitions(self, row: Callable[[int], Any]) -> list[Any]:
         """One or two partitions, as rows; none twice, which Kafka answers once."""

@@ -57,7 +57,7 @@ class Forgery:
 
     @property
     def log(self) -> Any:
-        return self.node.node._directory.logs[ORDERS]
+        return self.node.node._directories.logs[ORDERS]
 
     @property
     def topic_id(self) -> TopicId:

@@ -122,7 +122,7 @@ def test_a_killed_node_returns_to_the_isr():
     world.start(victim)
     world.run_until(lambda: set(partition(world, "t").isr) == {1, 2, 3})
     world.run_for(1_000)
-    log = world.hosts[victim].node._directory.logs[("t", 0)]
+    log = world.hosts[victim].node._directories.logs[("t", 0)]
     assert log.log_end_offset == 10
 
 

@@ -43,7 +43,7 @@ class Damaged:
 
     def forget_cached(self, node_id: int) -> None:
         """From now on the node reads its device."""
-        self.world.hosts[node_id].node._directory.logs["t", 0].tail.clear()
+        self.world.hosts[node_id].node._directories.logs["t", 0].tail.clear()
 
     def said(self, text: str) -> list[str]:
         """Lines of the trace that say so."""

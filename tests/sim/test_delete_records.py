@@ -100,7 +100,7 @@ class Bench:
 
     def log(self, node_id: int):
         """One replica's log."""
-        return self.world.hosts[node_id].node._directory.logs[T0]
+        return self.world.hosts[node_id].node._directories.logs[T0]
 
     def starts(self) -> dict[int, int]:
         """Where the log of every running node starts."""
@@ -246,7 +246,7 @@ def test_power_cuts_during_the_deletion_lose_nothing_above_it(seed):
     bench.world.start_all()
     bench.calm()
     for host in bench.world.hosts.values():
-        assert not host.node._directory.damaged, host.name
+        assert not host.node._directories.damaged, host.name
     assert set(bench.starts().values()) <= {0, 13}
     assert bench.read(13) == bench.values(13)
     assert bench.delete(13) == (ErrorCode.NONE, 13)

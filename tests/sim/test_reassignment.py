@@ -74,7 +74,7 @@ def four_nodes(seed: int, factor: int = 3) -> tuple[World, Load]:
 
 def hosted(world: World) -> set[int]:
     """The nodes that have a log of `t-0`."""
-    return {i for i, host in world.hosts.items() if T0 in host.node._directory.logs}
+    return {i for i, host in world.hosts.items() if T0 in host.node._directories.logs}
 
 
 def once(values: list[bytes]) -> list[bytes]:

@@ -39,7 +39,7 @@ def _world_with_records() -> tuple[World, int]:
 
 
 def _is_loading(host: Host) -> bool:
-    return host.node is not None and not host.node._directory.is_loaded
+    return host.node is not None and not host.node._directories.is_loaded
 
 
 @pytest.mark.parametrize("ending", ["stop", "kill", "power"])
@@ -63,7 +63,7 @@ def test_a_start_is_a_voter_first_and_a_broker_when_all_is_loaded(
 
     world.watchers.append(watch)
     world.start(victim)
-    assert _is_loading(host) and len(host.node._directory.logs) == 1
+    assert _is_loading(host) and len(host.node._directories.logs) == 1
     if second is not None:
         ends[second](victim)
         world.run_until(lambda: host.node is None)

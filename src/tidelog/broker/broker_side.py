@@ -12,14 +12,14 @@ from tidelog.broker.api import k00_produce, k01_fetch, k21_delete_records, k27_w
 from tidelog.broker.auto_topics import AutoCreate
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import CallEnded
-from tidelog.broker.events import LogFailed
+from tidelog.broker.events import DirectoryWentOffline, LogFailed
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.replica_link import ReplicaLink
 from tidelog.broker.share_fetches import ShareRead
 from tidelog.broker.transaction_checks import TransactionChecks
 from tidelog.controller import messages as controller_messages
 from tidelog.env.instant import Instant, earliest
-from tidelog.log.directory import LogDirectory
+from tidelog.log.directories import LogDirectories
 from tidelog.model import TopicPartition
 from tidelog.replication import messages as replication_messages
 
@@ -30,7 +30,7 @@ class BrokerSide:
 
     broker: Broker
     # There is no broker before all its logs are loaded.
-    directory: LogDirectory
+    directories: LogDirectories
     lifecycle: BrokerLifecycle
     replica_link: ReplicaLink
     transaction_checks: TransactionChecks
@@ -79,6 +79,8 @@ class BrokerSide:
                     self.broker.control.call(message, output, now)
                 case replication_messages.LogDirFailed(topic_partition, error):
                     self._on_log_dir_failed(topic_partition, error)
+                case replication_messages.DirectoryOffline():
+                    self._on_directory_offline(output, now)
         return True
 
     def _on_log_dir_failed(self, topic_partition: TopicPartition, error: str) -> None:
@@ -88,10 +90,20 @@ class BrokerSide:
             "the disk, then start the node again"
         )
 
+    def _on_directory_offline(
+        self, offline: replication_messages.DirectoryOffline, now: Instant
+    ) -> None:
+        self.broker.trace.event(DirectoryWentOffline(root=offline.root, reason=offline.error))
+        self.lifecycle.on_directory_offline(offline.directory_id, now)
+        if not self.directories.hosting:
+            self._failure = (
+                "all log directories have failed; hint: repair a disk, then start the node again"
+            )
+
     def _make_calls(self, now: Instant) -> None:
         """Starts the calls that the lifecycle and the producer ids need."""
         broker = self.broker
-        if not self.directory.is_loaded:
+        if not self.directories.is_loaded:
             return
         self.lifecycle.must_stay_fenced = broker.replicas.is_reporting_damage
         call = self.lifecycle.next_call(now)
@@ -139,7 +151,7 @@ class BrokerSide:
             # No call is made before all logs are loaded.
             *(
                 [self.lifecycle.deadline(), broker.producer_ids.deadline()]
-                if self.directory.is_loaded
+                if self.directories.is_loaded
                 else []
             ),
             held.deadline(caught_up=self.lifecycle.has_caught_up) if held.has_any else None,

@@ -1,9 +1,10 @@
-"""The parts of a node, before anything connects them: its log directory and what works on it.
+"""The parts of a node, before anything connects them: its log directories and what works on them.
 
 `open_parts` makes them in the order in which they need each other, and draws their seeds in that
 order too. Left out: the ways between the parts, which `node.py` makes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tidelog.broker.api.catalogue import APIS
@@ -20,26 +21,25 @@ from tidelog.broker.held_shares import HeldShares
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
+from tidelog.broker.opening import open_directories
 from tidelog.broker.peers import PeerChannels
 from tidelog.broker.share_persister import SharePersister
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.sharing import Sharing
 from tidelog.broker.transaction_seats import TransactionSeats
-from tidelog.config import LogConfig, NodeConfig
+from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
-from tidelog.env.disk import Disk
+from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.effects import EffectQueue
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
-from tidelog.errors import UsageError
 from tidelog.kraft.messages import Voter, VoterIdentity
 from tidelog.kraft.quorum import Quorum, QuorumEnv
-from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
-from tidelog.log.identity import read_identity
-from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid
+from tidelog.model import METADATA_PARTITION, ZERO_UUID, Uuid
 from tidelog.replication.replicas import Replicas
 
 
@@ -50,7 +50,7 @@ class Parts:
     effects: EffectQueue
     peers: PeerChannels
     detector: FailureDetector
-    directory: LogDirectory
+    directories: LogDirectories
     metadata_log: MetadataLog
     # None on a node that is only a broker.
     registration: ControllerRegistration | None
@@ -60,22 +60,24 @@ class Parts:
     lifecycle: BrokerLifecycle | None
 
 
-def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms: int) -> Parts:
-    """Opens the log directory and its metadata log; the other logs follow in the node's turns.
+def open_parts(
+    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], prng: Prng, trace: Trace, wall_ms: int
+) -> Parts:
+    """Opens the log directories and the metadata log; the other logs follow in the node's turns.
 
     Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
     """
     effects = EffectQueue()
     peers = PeerChannels(effects)
-    directory = open_directory(config, disk, effects, trace, wall_ms)
-    quorum_env = QuorumEnv(disk, effects, Prng(prng.next_u64()), trace)
-    quorum = make_quorum(config, directory, quorum_env)
+    directories = open_directories(config, disks, effects, prng, trace, wall_ms)
+    quorum_env = QuorumEnv(directories.metadata.disk, effects, Prng(prng.next_u64()), trace)
+    quorum = make_quorum(config, directories.metadata, quorum_env)
     metadata_log = MetadataLog(quorum)
     controller = registration = None
     if config.is_controller:
         controller_prng = Prng(prng.next_u64())
         controller = _make_controller(
-            config, directory, metadata_log, Prng(controller_prng.next_u64()), trace
+            config, directories.cluster_id, metadata_log, Prng(controller_prng.next_u64()), trace
         )
         registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
     control = ControlLink(
@@ -87,15 +89,15 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         session_timeout_ms=config.broker.session_timeout_ms,
     )
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
-    lifecycle = make_lifecycle(config, directory, prng, trace)
+    lifecycle = make_lifecycle(config, directories, prng, trace)
     replicas = Replicas(
-        node_id=config.node_id, directory=directory, config=config.replication, trace=trace
+        node_id=config.node_id, directories=directories, config=config.replication, trace=trace
     )
     auto_topics = AutoTopics(control, trace, enabled=config.broker.auto_create_topics_enable)
     broker = Broker(
         apis=APIS,
         config=config,
-        cluster_id=directory.cluster_id,
+        cluster_id=directories.cluster_id,
         connections=Connections.obeying(effects, config.broker),
         replicas=replicas,
         quorum=quorum,
@@ -110,13 +112,13 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
         sharing=_make_sharing(config, replicas, peers, trace),
         trace=trace,
         long_answers=LongAnswers(trace.steps),
-        disk=disk,
+        directories=directories,
     )
     return Parts(
         effects=effects,
         peers=peers,
         detector=FailureDetector(config.quorum.disconnect_grace_ms),
-        directory=directory,
+        directories=directories,
         metadata_log=metadata_log,
         registration=registration,
         broker=broker,
@@ -125,11 +127,11 @@ def open_parts(config: NodeConfig, disk: Disk, prng: Prng, trace: Trace, wall_ms
 
 
 def _make_controller(
-    config: NodeConfig, directory: LogDirectory, log: MetadataLog, prng: Prng, trace: Trace
+    config: NodeConfig, cluster_id: str, log: MetadataLog, prng: Prng, trace: Trace
 ) -> Controller:
     return Controller(
         node_id=config.node_id,
-        cluster_id=directory.cluster_id,
+        cluster_id=cluster_id,
         config=config.controller,
         log=log,
         prng=prng,
@@ -153,43 +155,6 @@ def _make_sharing(
     persister = SharePersister(config, peers)
     held = HeldShares(config, replicas, persister, trace)
     return Sharing(replicas, held, persister, config.sharing.max_sessions)
-
-
-def open_directory(
-    config: NodeConfig, disk: Disk, effects: EffectQueue, trace: Trace, wall_ms: int
-) -> LogDirectory:
-    """The log directory with the metadata log, and as many others as a turn may open. Nothing is
-    written to a directory that this node must not use."""
-    owner_id = read_identity(disk).node_id
-    if owner_id != config.node_id:
-        raise UsageError(
-            f"data directory `{disk.root}` belongs to node `{owner_id}`, "
-            f"not to node `{config.node_id}`",
-            "set `node.id` or `log.dirs` to match, or format another directory",
-        )
-    if config.is_controller and set(config.voters) != {config.node_id}:
-        QuorumStateFile.require(disk)
-    directory = LogDirectory.open(
-        disk,
-        effects=effects,
-        trace=trace,
-        default_config=config.log,
-        wall_ms=wall_ms,
-        most_work=config.replication.metadata_work_per_turn,
-    )
-    # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay.
-    if not directory.is_sound(METADATA_PARTITION):
-        directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
-    if METADATA_PARTITION not in directory.logs:
-        directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
-    elif directory.logs[METADATA_PARTITION].topic_id != METADATA_TOPIC_ID:
-        # A power cut may leave the name of the file without its content.
-        directory.logs[METADATA_PARTITION].assign_topic_id(METADATA_TOPIC_ID)
-    # The `log.*` properties are for topics.
-    directory.logs[METADATA_PARTITION].reconfigure(
-        LogConfig(segment_bytes=config.quorum.segment_bytes, segment_ms=config.quorum.segment_ms)
-    )
-    return directory
 
 
 def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> Quorum:
@@ -217,16 +182,16 @@ def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> 
 
 
 def make_lifecycle(
-    config: NodeConfig, directory: LogDirectory, prng: Prng, trace: Trace
+    config: NodeConfig, directories: LogDirectories, prng: Prng, trace: Trace
 ) -> BrokerLifecycle | None:
     """The life of this node's broker; `None` on a node that is only a controller."""
     if not config.is_broker:
         return None
-    previous = directory.clean_shutdown or CleanShutdown()
+    previous = directories.clean_shutdown or CleanShutdown()
     return BrokerLifecycle(
         config=config,
-        cluster_id=directory.cluster_id,
-        directory_id=directory.directory_id,
+        cluster_id=directories.cluster_id,
+        log_dirs=tuple(directory.directory_id for directory in directories.hosting),
         incarnation_id=previous.incarnation_id or Uuid(prng.uuid()),
         previous_broker_epoch=previous.broker_epoch,
         trace=trace,

@@ -21,10 +21,10 @@ from tidelog.broker.sharing import Sharing
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
-from tidelog.env.disk import Disk
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.kraft.quorum import Quorum
+from tidelog.log.directories import LogDirectories
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.replication.replicas import Replicas
 
@@ -54,8 +54,8 @@ class Broker:
     sharing: Sharing
     trace: Trace
     long_answers: LongAnswers
-    # The log directory, for operators who ask how full it is.
-    disk: Disk
+    # The log directories, for operators who ask how full they are.
+    directories: LogDirectories
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
     # The newest committed image that the replicas have applied.
     image: MetadataImage = EMPTY_IMAGE

@@ -281,6 +281,26 @@ class MetadataFlushFailed(DirectoryFailed):
     what: str
 
 
+@event("open_directories", "directory offline", level=Level.ERROR)
+class DirectoryOfflineAtStart(Event):
+    """A log directory cannot be used; the node starts without it."""
+
+    subject: ClassVar = "disk"
+    root: str
+    reason: str
+    hint: str = "repair the disk, or take the directory out of `log.dirs`, then start again"
+
+
+@event("on_directory_offline", "directory offline", level=Level.ERROR)
+class DirectoryWentOffline(Event):
+    """A log directory has failed; the node goes on without it."""
+
+    subject: ClassVar = "disk"
+    root: str
+    reason: str
+    hint: str = "repair the disk, then start the node again"
+
+
 @event("on_log_dir_failed", "stopping", level=Level.ERROR)
 class LogFailed(PartitionEvent):
     """The device failed under a partition's log, and with it the log directory: the broker

@@ -14,6 +14,10 @@ A shutdown is controlled: heartbeats have `want_shut_down` until the controller 
 leadership away and answers `should_shut_down`. When no controller can be found, or after
 `CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway.
 
+A log directory that fails is named in every heartbeat from then on (KIP-858), the first of which
+goes out at once. A broker whose controllers do not learn of it within `log.dir.failure.timeout.ms`
+ends: they would go on to elect its replicas there.
+
 Invariant `OneCallInFlight`: at most one registration or heartbeat is under way.
 
 Source: KIP-500, KIP-631; Kafka's BrokerLifecycleManager.
@@ -48,6 +52,10 @@ CONTROLLED_SHUTDOWN_LIMIT_MS: Final = 10_000
 NO_CONTROLLER_LIMIT_MS: Final = 1_000
 """How long a leaving broker looks for a controller before it leaves without one."""
 
+_REACH_CONTROLLERS: Final = (
+    "see that most controllers run and can be reached, then start the node again"
+)
+
 
 class BrokerState(Enum):
     """The state of a broker process towards the controller."""
@@ -67,7 +75,7 @@ class BrokerLifecycle:
         *,
         config: NodeConfig,
         cluster_id: str,
-        directory_id: Uuid,
+        log_dirs: tuple[Uuid, ...],
         incarnation_id: Uuid,
         previous_broker_epoch: int,
         trace: Trace,
@@ -83,7 +91,7 @@ class BrokerLifecycle:
             features={
                 name: messages.FeatureRange(low, high) for name, (low, high) in FEATURES.items()
             },
-            log_dirs=(directory_id,),
+            log_dirs=log_dirs,
             previous_broker_epoch=previous_broker_epoch,
         )
         self.state = BrokerState.REGISTERING
@@ -91,6 +99,12 @@ class BrokerLifecycle:
         self.broker_epoch = NO_EPOCH
         # The newest metadata by which all replicas here lead and follow; set by the node.
         self.metadata_offset = -1
+        # Log directories of the registration that have failed since; every heartbeat names them.
+        self._offline_log_dirs: tuple[Uuid, ...] = ()
+        # Whether the newest of them was in the call under way, and when to end unless an answer
+        # shows that the controller knows of it.
+        self._is_naming_offline = False
+        self._known_offline_by: Instant = NEVER
         # Whether damaged logs are still being reported; set by the node. Unfenced, this broker
         # could be elected.
         self.must_stay_fenced = False
@@ -151,6 +165,16 @@ class BrokerLifecycle:
         """Another controller is active: it has no session of this broker before a heartbeat."""
         self._next_call = min(self._next_call, now)
 
+    def on_directory_offline(self, directory_id: Uuid, now: Instant) -> None:
+        """A log directory has failed; the controller is to know at once."""
+        kept = tuple(each for each in self._registration.log_dirs if each != directory_id)
+        self._registration = self._registration._replace(log_dirs=kept)
+        self._offline_log_dirs += (directory_id,)
+        self._next_call = min(self._next_call, now)
+        self._is_naming_offline = False
+        timeout_ms = self._config.broker.log_dir_failure_timeout_ms
+        self._known_offline_by = min(self._known_offline_by, Instant(now + timeout_ms))
+
     def next_call(self, now: Instant) -> messages.RegisterBroker | messages.BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
         if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
@@ -160,6 +184,8 @@ class BrokerLifecycle:
         if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
             return None
         self._in_flight = True
+        # A new registration does not name them any more.
+        self._is_naming_offline = bool(self._offline_log_dirs)
         if self.state is BrokerState.REGISTERING:
             return self._registration
         return messages.BrokerHeartbeat(
@@ -169,6 +195,7 @@ class BrokerLifecycle:
             want_fence=self.state is BrokerState.CATCHING_UP
             and (self.metadata_offset < self.broker_epoch or self.must_stay_fenced),
             want_shut_down=self.state is BrokerState.LEAVING,
+            offline_log_dirs=self._offline_log_dirs,
         )
 
     def _maybe_give_up(self, now: Instant) -> None:
@@ -176,17 +203,22 @@ class BrokerLifecycle:
         timeout_ms = self._config.broker.initial_registration_timeout_ms
         if self._registered_by is None:
             self._registered_by = Instant(now + timeout_ms)
+        if now >= self._known_offline_by:
+            self._end(
+                "no controller was notified of a failed log directory within "
+                f"{self._config.broker.log_dir_failure_timeout_ms} ms"
+            )
         if self.state is not BrokerState.REGISTERING or now < self._registered_by:
             return
         timed_out = events.RegistrationTimedOut(last_refusal=self._last_refusal)
         self._trace.event(timed_out)
-        hint = "see that most controllers run and can be reached, then start the node again"
+        hint = _REACH_CONTROLLERS
         if self._unserved:
             hint = f"run `{lowering(self._unserved)}`, then start the node again"
-        self.failure = (
-            f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}; "
-            f"hint: {hint}"
-        )
+        self._end(f"the broker was not registered within {timeout_ms} ms: {timed_out.answer}", hint)
+
+    def _end(self, reason: str, hint: str = _REACH_CONTROLLERS) -> None:
+        self.failure = f"{reason}; hint: {hint}"
         self.state = BrokerState.GONE
 
     def on_response(self, response: messages.Response | None, now: Instant) -> None:
@@ -197,6 +229,8 @@ class BrokerLifecycle:
             return
         if response is not None and not isinstance(response, messages.Refused):
             self._last_refusal = ErrorCode.NONE
+            if self._is_naming_offline:
+                self._known_offline_by = NEVER
         match response:
             case messages.RegisterBrokerResult(broker_epoch):
                 self._on_registered(broker_epoch, now)
@@ -264,4 +298,6 @@ class BrokerLifecycle:
             return None
         next_call = NEVER if self._in_flight else self._next_call
         registered_by = NEVER if self._registered_by is None else self._registered_by
-        return min(next_call, self._leave_by, self._controller_by, registered_by)
+        return min(
+            next_call, self._leave_by, self._controller_by, registered_by, self._known_offline_by
+        )

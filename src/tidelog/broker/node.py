@@ -3,7 +3,7 @@
 `Node` owns no protocol of its own. It makes the components and drives them; siblings do not see
 each other, so each way between two of them has a module here:
 
-- `composition.py` opens the log directory and makes what takes more than a constructor call;
+- `composition.py` makes the parts; `opening.py` opens the log directories first;
 - `links.py` has the ways to other nodes;
 - `turns.py` gives the requests of accepted connections to the router, and `peer_answers.py` gives
   the answers of other nodes to the components that asked;
@@ -22,7 +22,7 @@ rounds, more is a bug), then flushes one `Send` per connection. So all appends o
 parked fetches and acks once.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from tidelog.broker.broker_side import BrokerSide
@@ -40,7 +40,7 @@ from tidelog.broker.stopping import Stopping
 from tidelog.broker.turns import Turns
 from tidelog.config import NodeConfig
 from tidelog.env import effects
-from tidelog.env.disk import Disk
+from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
@@ -77,7 +77,7 @@ class Node:
     def __init__(
         self,
         config: NodeConfig,
-        disk: Disk,
+        disks: Sequence[Disk | OfflineDisk],
         seed: int,
         trace_sink: TraceSink,
         *,
@@ -85,19 +85,21 @@ class Node:
         wall_ms: int,
         trace_level: Level = Level.INFO,
     ) -> None:
-        """Opens the log directory and its metadata log; the other logs follow in the turns.
+        """Opens the log directories and the metadata log, which is on the first disk; the other
+        logs follow in the turns.
 
-        Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
+        Raises `UsageError` for a directory that is not this node's, `StorageError` for a first disk
+        that is bad.
         """
         self.config = config
         trace = Trace(trace_sink, trace_level, measures=config.events.enable)
         # What it is doing: for a driver that measures how long that takes.
         self.steps = trace.steps
-        self._parts = parts = open_parts(config, disk, Prng(seed), trace, wall_ms)
+        self._parts = parts = open_parts(config, disks, Prng(seed), trace, wall_ms)
         # What the handlers see.
         self.broker = parts.broker
         # All logs, that of the metadata included.
-        self._directory = parts.directory
+        self._directories = parts.directories
         self._quorum = self.broker.quorum
         # Stay empty on a node that is only a controller.
         self._replicas = self.broker.replicas
@@ -133,14 +135,14 @@ class Node:
         # In the order in which each round drives them.
         self._components = tuple(self._make_components(router))
         self._set_wall_offset(wall_ms - now)
-        if METADATA_PARTITION in self._directory.remembered:
+        if METADATA_PARTITION in self._directories.metadata.remembered:
             self._quorum.distrust_log()
         self._quorum.start(now)
 
     def _make_stopping(self, trace: Trace) -> Stopping:
         return Stopping(
             effects=self._parts.effects,
-            directory=self._directory,
+            directories=self._directories,
             replicas=self._replicas,
             quorum=self._quorum,
             quorum_link=self._links.quorum,
@@ -154,7 +156,7 @@ class Node:
             return None
         return BrokerSide(
             broker=self.broker,
-            directory=self._directory,
+            directories=self._directories,
             lifecycle=self._parts.lifecycle,
             replica_link=self._links.replicas,
             transaction_checks=self._links.transaction_checks,
@@ -183,7 +185,7 @@ class Node:
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=self._links.quorum,
-            directory=self._directory,
+            directory=self._directories.metadata,
             feed=MetadataFeed(self.config, self._replicas, self.steps),
             snapshots=self._snapshots,
             controller_side=controller_side,
@@ -246,8 +248,8 @@ class Node:
                     self.broker.sharing.on_connection_closed(connection_id, now)
             case effects.Flushed(subject):
                 self._on_flushed(subject, now)
-            case effects.FlushFailed(subject, error):
-                self._on_flush_failed(subject, error, now)
+            case effects.FlushFailed(subject, error, disk):
+                self._on_flush_failed(subject, error, disk, now)
             case effects.WallClock(offset_ms):
                 self._set_wall_offset(offset_ms)
             case effects.StopRequested():
@@ -268,15 +270,15 @@ class Node:
 
     def has_opened(self, partition: TopicPartition) -> bool:
         """Whether the start has opened this log, or found it damaged. True once it has ended."""
-        directory = self._directory
+        directory = self._directories
         return directory.is_loaded or partition in directory.logs or partition in directory.damaged
 
     def _wake(self, now: Instant) -> None:
         self._parts.metadata_log.at(now, self.broker.wall_ms(now))
         self._turns.wake(now)
-        if self._directory.has_logs_to_load:
+        if self._directories.has_logs_to_load:
             self.steps.begin("logs load")
-            self._directory.load(self.config.replication.metadata_work_per_turn)
+            self._directories.load(self.config.replication.metadata_work_per_turn)
             self.steps.begin("tick")
         self.broker.long_answers.wake(now)
         self._peers.wake(now)
@@ -318,7 +320,7 @@ class Node:
         if self._stopping.is_closing:
             return self._stopping.deadline()
         return earliest(
-            Instant(0) if self._directory.has_logs_to_load else None,
+            Instant(0) if self._directories.has_logs_to_load else None,
             self._turns.deadline(),
             self.broker.long_answers.deadline(),
             self._snapshots.deadline(),
@@ -359,16 +361,18 @@ class Node:
             case CleanedFlush():
                 self._replicas.on_flushed(subject, now)
             case LogsRecovered():
-                self._directory.on_logs_recovered()
+                self._directories.on_logs_recovered(subject)
             case TruncationsAnnounced() | LogStartsSaved() | RenamesForgotten():
                 self._replicas.on_checkpointed(subject, now)
             case _:
                 if isinstance(subject, LogFlush):
-                    self._directory.logs[METADATA_PARTITION].on_flushed(subject)
+                    self._directories.logs[METADATA_PARTITION].on_flushed(subject)
                 self._quorum.on_flushed(subject, now)
 
-    def _on_flush_failed(self, subject: object, error: str, now: Instant) -> None:
-        if isinstance(subject, CleanedFlush) or (
+    def _on_flush_failed(self, subject: object, error: str, disk: int, now: Instant) -> None:
+        if disk:
+            self._replicas.on_directory_failed(disk, f"flush failed: {error}")
+        elif isinstance(subject, CleanedFlush) or (
             isinstance(subject, LogFlush) and subject.topic_partition != METADATA_PARTITION
         ):
             self._replicas.on_flush_failed(subject, error, now)

@@ -2,9 +2,9 @@
 
 A clean stop takes three steps. The broker leaves by its own rules (`lifecycle.py`), and logs that
 wait to be deleted are taken away: the next start would keep them as strays. A quorum leader
-resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Then the directory is
-closed, some logs a turn: the marker of the clean shutdown is its last disk effect, and until that
-is durable no other input counts.
+resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Then the directories
+are closed, some logs a turn: the marker of the clean shutdown is the last disk effect in each, and
+until all markers are durable no other input counts. A directory that is offline gets none.
 
 A storage error that reaches the node hit the metadata log or the directory as a whole, in the
 middle of a step. (Components handle the failures of their own files.) Only an end is safe then: it
@@ -24,7 +24,7 @@ from tidelog.errors import LogDamaged, StorageError
 from tidelog.kraft.quorum import Quorum
 from tidelog.limits import REPLICA_WORK_PER_TURN
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directory import DirectoryClosed, LogDirectory
+from tidelog.log.directories import LogDirectories
 from tidelog.model import NO_EPOCH
 from tidelog.replication.replicas import Replicas
 
@@ -37,7 +37,7 @@ class Stopping:
     """How far the end of a node has come."""
 
     effects: EffectQueue
-    directory: LogDirectory
+    directories: LogDirectories
     replicas: Replicas
     quorum: Quorum
     quorum_link: QuorumLink
@@ -48,10 +48,10 @@ class Stopping:
     _is_requested: bool = field(default=False, init=False)
     # Until when a resigned leader waits for voters; None before the resignation.
     _resigned_by: Instant | None = field(default=None, init=False)
-    # What the directory is being closed with, once it is.
+    # What the directories are being closed with, once they are.
     _marker: CleanShutdown | None = field(default=None, init=False)
-    # The last disk effect of a clean stop, once it is under way.
-    _closing: DirectoryClosed | None = field(default=None, init=False)
+    # Whether all disk effects of a clean stop are under way.
+    _is_saved: bool = field(default=False, init=False)
     # Set by the last step: nothing is done any more.
     is_over: bool = field(default=False, init=False)
 
@@ -70,14 +70,14 @@ class Stopping:
     def _is_due(self) -> bool:
         """Whether the broker is gone. It may also go by itself; a controller has no such step. What
         is loaded in part cannot be closed cleanly."""
-        if self.replicas.has_deletions or not self.directory.is_loaded:
+        if self.replicas.has_deletions or not self.directories.is_loaded:
             return False
         if self.lifecycle is not None:
             return self.lifecycle.state is BrokerState.GONE
         return self._is_requested
 
     def may_close(self, now: Instant) -> bool:
-        """Whether the directory can be closed at the end of this tick; resigns first."""
+        """Whether the directories can be closed at the end of this tick; resigns first."""
         if self.is_over or not self._is_due:
             return False
         if self._resigned_by is None:
@@ -87,23 +87,27 @@ class Stopping:
         return now >= self._resigned_by or not self.quorum.is_resigning
 
     def close(self) -> None:
-        """Begins to close the directory; all that was to be sent must have been flushed."""
+        """Begins to close the directories; all that was to be sent must have been flushed."""
         self._marker = CleanShutdown()
         if self.lifecycle is not None:
-            self._marker = self.lifecycle.shutdown_marker(self.directory.clean_shutdown)
+            self._marker = self.lifecycle.shutdown_marker(self.directories.clean_shutdown)
         self.save_logs()
 
     def save_logs(self) -> None:
-        """A slice of what is to be done to close the directory."""
-        if self._marker is not None and self._closing is None:
+        """A slice of what is to be done to close the directories."""
+        if self._marker is not None and not self._is_saved:
             self.trace.steps.begin("stop saves logs")
-            self._closing = self.directory.close_cleanly(self._marker, REPLICA_WORK_PER_TURN)
+            self._is_saved = self.directories.close_cleanly(self._marker, REPLICA_WORK_PER_TURN)
 
     def on_input(self, event: Input) -> None:
-        """Takes an input while the directory is being closed."""
+        """Takes an input while the directories are being closed."""
         match event:
-            case Flushed(subject) if subject == self._closing:
+            case Flushed(subject) if self.directories.on_closed(subject):
                 self._on_closed()
+            case FlushFailed(_, error, disk) if self.directories.on_flush_failed(disk, error):
+                # It was offline, or has gone offline: it gets no marker.
+                if self._is_saved and self.directories.on_closed(None):
+                    self._on_closed()
             case FlushFailed(_, error):
                 self.fail(f"the stop is not clean, the next start recovers: {error}")
             case _:
@@ -142,7 +146,7 @@ class Stopping:
     def deadline(self) -> Instant | None:
         """At once when the broker is gone, then when the wait after a resignation ends, then at
         once while logs are to be saved."""
-        if not self._is_due or self._closing is not None:
+        if not self._is_due or self._is_saved:
             return None
         if self._marker is not None:
             return Instant(0)

@@ -78,7 +78,10 @@ def format_(
         "node_id": config.node_id,
         "cluster_id": cluster_id,
         "log_dir": config.log_dir,
+        "log_dirs": list(config.all_log_dirs),
         "formatted": written,
     }
-    text = f"formatted `{config.log_dir}` for node {config.node_id} of `{cluster_id}`"
-    print_answer(output, report, text if written else f"`{config.log_dir}` was formatted already")
+    names = ", ".join(f"`{directory}`" for directory in config.all_log_dirs)
+    text = f"formatted {names} for node {config.node_id} of `{cluster_id}`"
+    was = "were" if config.more_log_dirs else "was"
+    print_answer(output, report, text if written else f"{names} {was} formatted already")

@@ -40,11 +40,10 @@ group.streams: assignment.interval.ms assignor.offload.enable heartbeat.interval
     min.heartbeat.interval.ms min.session.timeout.ms num.standby.replicas session.timeout.ms
 internal: metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.batch.size.in.bytes
 leader: replication.throttled.rate replication.throttled.replicas
-log: dir.failure.timeout.ms flush.start.offset.checkpoint.interval.ms initial.task.delay.ms
+log: flush.start.offset.checkpoint.interval.ms initial.task.delay.ms
 log.cleaner: threads
 max: connection.creation.rate connections.per.ip connections.per.ip.overrides
     request.partition.size.limit
-metadata: log.dir
 metrics: num.samples recording.level sample.window.ms
 num: io.threads network.threads recovery.threads.per.data.dir replica.alter.log.dirs.threads
     replica.fetchers
@@ -128,11 +127,9 @@ _NO_FLUSH_BY_TIME: Final = (
 WITHOUT_EFFECT: Final = {
     "controller.quorum.append.linger.ms": "appends are gathered while a flush is under way",
     "cordoned.log.dirs": "the directory takes new replicas",
-    "log.dir.failure.timeout.ms": "a node whose log directory fails stops at once",
     "log.flush.interval.ms": _NO_FLUSH_BY_TIME,
     "log.flush.scheduler.interval.ms": _NO_FLUSH_BY_TIME,
     "log.preallocate": "segment files grow with their records",
-    "metadata.log.dir": "the metadata log is in `log.dirs`",
     "num.replica.fetchers": "one fetcher follows each leader",
 }
 """Properties of replication and durability that are accepted and have no effect here: what holds

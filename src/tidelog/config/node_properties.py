@@ -33,9 +33,11 @@ controller.quorum.bootstrap.servers LIST
 controller.quorum.auto.join.enable BOOLEAN -> quorum.auto_join_enable
     Whether a controller that is not a voter asks to become one.
 log.dirs LIST
-    The data directory.
+    The log directories, one on each disk; a new log goes where the fewest are.
 log.dir STRING
-    The data directory, where `log.dirs` is not given.
+    The log directory, where `log.dirs` is not given.
+metadata.log.dir STRING
+    The directory of the metadata log; not given, the first of `log.dirs`.
 broker.rack STRING
     The rack that placement spreads replicas over.
 tidelog.metrics.port INT in 1 65535
@@ -49,6 +51,8 @@ broker.session.timeout.ms INT >= 1 -> broker.session_timeout_ms controller.broke
     Silence after which the controller fences a broker.
 initial.broker.registration.timeout.ms INT >= 1 -> broker.initial_registration_timeout_ms
     How long a starting broker tries to register before it stops.
+log.dir.failure.timeout.ms LONG >= 1 -> broker.log_dir_failure_timeout_ms
+    How long a broker with a failed log directory goes on without a controller that knows of it.
 controlled.shutdown.enable BOOLEAN -> broker.controlled_shutdown_enable
     Whether a clean stop hands leadership over first.
 auto.create.topics.enable BOOLEAN -> broker.auto_create_topics_enable

@@ -63,7 +63,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
     voters = resolve_voters(settings, listeners.controller_names[0])
     config = NodeConfig(
         node_id=_node_id(settings),
-        log_dir=_log_dir(settings),
+        log_dir=(directories := _log_dirs(settings))[0],
         listeners=listeners.bound,
         advertised_listeners=listeners.advertised,
         controller_listener_names=listeners.controller_names,
@@ -72,6 +72,8 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         roles=roles,
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
         rack=settings.get("broker.rack") or None,
+        more_log_dirs=directories[1:],
+        metadata_dir_takes_logs=directories[0] in _named_log_dirs(settings),
         metrics_port=int(port) if (port := settings.get("tidelog.metrics.port")) else None,
         settings={name: value for name, value in settings.items() if name in USED},
         without_effect=without_effect(settings),
@@ -237,15 +239,22 @@ def _node_id(settings: Mapping[str, str]) -> int:
     return ids[0]
 
 
-def _log_dir(settings: Mapping[str, str]) -> str:
-    text = settings.get("log.dirs") or settings.get("log.dir") or ""
-    directories = split_list(text)
+def _named_log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
+    directories = split_list(settings.get("log.dirs") or settings.get("log.dir") or "")
     if not directories:
         raise UsageError("`log.dirs` is missing", "add `log.dirs=data`, the data directory")
-    if len(directories) > 1:
-        problem = f"`log.dirs` names {len(directories)} directories: `{text}`"
-        raise UsageError(problem, "name one; run one node per disk, several nodes per machine")
-    return directories[0]
+    for directory in directories:
+        if directories.count(directory) > 1:
+            problem = f"`log.dirs` names `{directory}` more than once"
+            raise UsageError(problem, "name each directory once")
+    return tuple(directories)
+
+
+def _log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """All directories, that of the metadata log first."""
+    named = _named_log_dirs(settings)
+    first = settings.get("metadata.log.dir") or named[0]
+    return (first, *(each for each in named if each != first))
 
 
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:

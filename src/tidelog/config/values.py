@@ -139,6 +139,7 @@ class BrokerConfig:
     heartbeat_interval_ms: int = 2000
     session_timeout_ms: int = 9000
     initial_registration_timeout_ms: int = 60_000
+    log_dir_failure_timeout_ms: int = 30_000
     controlled_shutdown_enable: bool = True
     auto_create_topics_enable: bool = True
     request_timeout_ms: int = 30_000
@@ -278,7 +279,8 @@ class NodeConfig:
 
     node_id: int
     log_dir: str
-    """The data directory, as written: relative to the working directory of the process."""
+    """The directory of the metadata log, as written: relative to the working directory of the
+    process. The first of `log.dirs`, unless `metadata.log.dir` names another."""
     listeners: tuple[Endpoint, ...]
     """What the node binds; a host of `""` means every interface."""
     advertised_listeners: tuple[Endpoint, ...]
@@ -297,6 +299,10 @@ class NodeConfig:
     bootstrap_servers: tuple[Endpoint, ...] = ()
     """`controller.quorum.bootstrap.servers`: servers that know the leader of the quorum."""
     rack: str | None = None
+    more_log_dirs: tuple[str, ...] = ()
+    """The other directories of `log.dirs`, in their order."""
+    metadata_dir_takes_logs: bool = True
+    """Whether the directory of the metadata log is one of `log.dirs`."""
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
     """What a topic without overrides obeys on this broker."""
@@ -314,6 +320,11 @@ class NodeConfig:
     """The properties as they were written, known names only; for DescribeConfigs."""
     without_effect: Mapping[str, str] = field(default_factory=dict)
     """Properties that were set and have no effect: what holds instead."""
+
+    @property
+    def all_log_dirs(self) -> tuple[str, ...]:
+        """Every directory of the node, that of the metadata log first."""
+        return (self.log_dir, *self.more_log_dirs)
 
     @property
     def is_broker(self) -> bool:

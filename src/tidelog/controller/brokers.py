@@ -24,7 +24,7 @@ process, or the new one owns the very same log directories, which it could not h
 the old one ran, and the old one has been silent for a third of the session timeout, longer than a
 heartbeat interval may be, or has sent this active controller nothing yet.
 
-Left out: offline and cordoned directories that heartbeats may report.
+Left out: cordoned directories that heartbeats may report.
 
 Source: KIP-631, KIP-841, KIP-858, KIP-966; Kafka's cluster control.
 """
@@ -33,6 +33,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidelog.controller import events
+from tidelog.controller.directories import decide_directories_offline
 from tidelog.controller.events import Cause, CauseKind, FenceReason
 from tidelog.controller.heartbeats import (
     BrokerSessions,
@@ -225,16 +226,17 @@ def decide_heartbeat(
 ) -> Slices:
     """Brings a heartbeating broker to the phase that is due. What follows from a return or from the
     beginning of a departure comes after the answer, a fencing before it. While a departure is
-    under way nothing else begins.
+    under way nothing else begins, nor while directories go offline.
 
     Raises `ProtocolError(STALE_BROKER_EPOCH)`.
     """
     broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
     broker_id, before = broker.node_id, phase_of(broker)
     is_departing = broker_id in view.departing
+    offline = [each for each in request.offline_log_dirs if each in broker.log_dirs]
     after = (
         before
-        if is_departing
+        if is_departing or offline
         else next_phase(broker, request, _progress(view, sessions, broker_id))
     )
     sessions.touch(broker_id, request.current_metadata_offset, now)
@@ -243,6 +245,8 @@ def decide_heartbeat(
         is_fenced=after in (Phase.FENCED, Phase.SHUTDOWN_NOW),
         should_shut_down=after is Phase.SHUTDOWN_NOW,
     )
+    if offline:
+        return (yield from decide_directories_offline(view, broker, offline, response))
     if after is Phase.CONTROLLED_SHUTDOWN:
         if before is Phase.UNFENCED or (not is_departing and view.image.leads(broker_id)):
             return (yield from _begin_controlled_shutdown(view, sessions, broker, response))

@@ -400,10 +400,13 @@ class Controller:
         )
 
     def _leaves(self, request: messages.BrokerHeartbeat) -> bool:
-        """Whether the heartbeat may begin a departure, or go on with one."""
+        """Whether the heartbeat may begin a departure, or go on with one. A broker whose directory
+        is offline departs for a moment: it is elected nowhere before its replicas there are out."""
         broker = self._kernel.latest.brokers.get(request.broker_id)
-        wants = request.want_fence or request.want_shut_down
-        return wants or (broker is not None and phase_of(broker) is Phase.CONTROLLED_SHUTDOWN)
+        if request.want_fence or request.want_shut_down or broker is None:
+            return request.want_fence or request.want_shut_down
+        is_offline = not set(broker.log_dirs).isdisjoint(request.offline_log_dirs)
+        return is_offline or phase_of(broker) is Phase.CONTROLLED_SHUTDOWN
 
     def _decide_registration(
         self, view: View, request: messages.RegisterBroker, now: Instant

@@ -1,4 +1,14 @@
-"""Where replicas lie, and that one is lost: AssignReplicasToDirs decided.
+"""Where replicas lie, that one is lost, and that a log directory is: what brokers report of them.
+
+A broker with several log directories chooses one for a new replica, and reports it here
+(AssignReplicasToDirs). When a directory fails, its heartbeats name it. Then the replicas that the
+metadata has there leave all ISRs, others are elected, and last the directory leaves the broker's
+registration. From then on no replica there is elected, until the broker registers with the
+directory again: a replica leads only if its directory is registered (`elections.py`).
+
+A replica that is reported in another directory, while its former one is not registered any more, is
+a log that was begun anew. It is treated as one that was lost, below, but stays in the ISR if it is
+alone there: no other replica has the records, and an operator took the disk away.
 
 A broker that finds a replica's log damaged reports the replica as LOST. From then on the controller
 does not count on it: it leaves ISR and ELR, and if it led, another is elected, all in one record.
@@ -15,27 +25,30 @@ a replica as any other that lags. *The leader epoch is bumped with it.* Otherwis
 4. The leader dies, and the follower is elected with an empty log.
 The new epoch fences the fetch of 1.
 
-Invariant: LostNeverLeads, with `elections.py` and the check of proposals in `partitions.py`.
+Invariant: LostNeverLeads (`metadata/invariants.py`), with `elections.py` and the check of proposals
+in `isr_proposals.py`.
 
-Left out: several directories on one broker; one that the broker does not have counts as lost.
+A directory that the broker has not registered counts as lost.
 
 Source: KIP-858; Kafka's replication control.
 """
 
+from collections.abc import Container
 from dataclasses import replace
 
 from tidelog.controller.assignments import without
 from tidelog.controller.elections import PartitionChange, PartitionTarget
-from tidelog.controller.events import Cause, CauseKind, DirectoryAssigned
+from tidelog.controller.events import Cause, CauseKind, DirectoriesOffline, DirectoryAssigned
 from tidelog.controller.messages import (
     AssignedReplica,
     AssignReplicas,
     AssignReplicasResult,
+    BrokerHeartbeatResult,
     ReplicaDirectory,
 )
-from tidelog.controller.partitions import change_partition, rules_of
-from tidelog.controller.records import partition_change_record
-from tidelog.controller.slices import Slices, in_slices
+from tidelog.controller.partitions import change_partition, decide_broker_left, rules_of
+from tidelog.controller.records import broker_change_record, partition_change_record
+from tidelog.controller.slices import Slices, a_slice, in_slices
 from tidelog.controller.view import ControllerDecision, Place, View
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import BrokerImage
@@ -92,8 +105,10 @@ def _assign(
         for replica in before.replicas
     )
     lost = directory_id == LOST_DIRECTORY
-    unclean = (broker_id,) if lost else ()
-    target = PartitionTarget(without(before.isr, unclean), before.recovering, unclean)
+    begun_anew = not broker.has_directory(before.directory_of(broker_id))
+    unclean = (broker_id,) if lost or begun_anew else ()
+    isr = without(before.isr, unclean) or (() if lost else before.isr)
+    target = PartitionTarget(isr, before.recovering, unclean)
     rules = rules_of(view, place.topic, view.is_active)
     cause = Cause(CauseKind.LOST_LOG if lost else CauseKind.HAS_LOG, broker_id)
     view.trace.event(DirectoryAssigned(partition=place.topic_partition, cause=cause))
@@ -105,7 +120,26 @@ def _assign(
         )
     if record.directories is None:
         record = replace(record, directories=directories)
-    if before.has_lost(broker_id) and record.leader == LEADER_UNCHANGED:
+    if begun_anew and record.leader == LEADER_UNCHANGED:
         # Fences what the replica sent before it lost its log.
         record = replace(record, leader=before.leader)
     return record
+
+
+def decide_directories_offline(
+    view: View, broker: BrokerImage, offline: Container[Uuid], response: BrokerHeartbeatResult
+) -> Slices:
+    """Replicas in these directories of the broker leave all ISRs, and the directories leave its
+    registration, last: should the controller fail before, the next heartbeat names them again."""
+    broker_id = broker.node_id
+    view = yield ControllerDecision(response)
+    cause = Cause(CauseKind.DIRECTORY_OFFLINE, broker_id)
+    _, records, changed = yield from decide_broker_left(view, broker_id, cause, directories=offline)
+    kept = tuple(each for each in broker.log_dirs if each not in offline)
+    records.append(broker_change_record(broker, log_dirs=kept))
+    view.trace.event(
+        DirectoriesOffline(
+            node_id=broker_id, broker_epoch=broker.broker_epoch, left=len(kept), partitions=changed
+        )
+    )
+    return a_slice(records)

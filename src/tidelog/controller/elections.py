@@ -15,7 +15,7 @@ completes is completed before all that (`assignments.py`): no replica that leave
 - ONLINE keeps a valid leader, else takes the first valid replica in *replica list* order.
 - With ISR and ELR empty the last known leader may lead again, uncleanly: it most likely has the
   longest log.
-- A replica whose log is lost (its directory says so, KIP-858) leads under no rule.
+- A replica whose log is lost, or whose log directory is offline (KIP-858), leads under no rule.
 - PREFERRED takes the first replica of the list if it is valid, and else goes on like ONLINE.
 - UNCLEAN ends with the first replica that is alive.
 - An unclean leader alone is the ISR; it must report its recovery (`recovering`).
@@ -33,7 +33,7 @@ from enum import Enum, StrEnum
 
 from tidelog.controller.assignments import Assignment, assignment_of, without
 from tidelog.metadata.image import PartitionImage
-from tidelog.model import LOST_DIRECTORY, NO_LEADER
+from tidelog.model import NO_LEADER
 
 
 class Election(Enum):
@@ -73,6 +73,10 @@ class PartitionTarget:
     """`None` leaves the replicas as they are, or completes what is in progress."""
 
 
+def _has_log(partition: PartitionImage, replica: int) -> bool:
+    return not partition.has_lost(replica)
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionRules:
     """What a decision must know beside the partition."""
@@ -83,6 +87,8 @@ class ElectionRules:
     """As configured; a partition with fewer replicas needs all of them."""
     elr_enabled: bool
     election: Election = Election.ONLINE
+    has_directory: Callable[[PartitionImage, int], bool] = _has_log
+    """Whether the log directory of a replica is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +186,10 @@ def _elect(
 ) -> tuple[Outcome, int]:
     candidates = isr or elr
     clean = Outcome.FROM_ISR if isr else Outcome.FROM_ELR
-    may_lead = _with_log(partition, rules.may_lead)
+
+    def may_lead(replica: int) -> bool:
+        return rules.may_lead(replica) and rules.has_directory(partition, replica)
+
     preferred = replicas[0]
     if rules.election is Election.PREFERRED and preferred in candidates and may_lead(preferred):
         return clean, preferred
@@ -197,12 +206,6 @@ def _elect(
             if may_lead(replica):
                 return Outcome.UNCLEAN, replica
     return Outcome.LEADERLESS, NO_LEADER
-
-
-def _with_log(partition: PartitionImage, may_lead: Callable[[int], bool]) -> Callable[[int], bool]:
-    if LOST_DIRECTORY not in partition.directories:
-        return may_lead
-    return lambda replica: not partition.has_lost(replica) and may_lead(replica)
 
 
 def _last_known(

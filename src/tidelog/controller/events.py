@@ -36,6 +36,7 @@ class CauseKind(StrEnum):
     RESTARTED_UNCLEANLY = "restarted uncleanly"
     UNREGISTERED = "unregistered"
     UNFENCED = "unfenced"
+    DIRECTORY_OFFLINE = "has a log directory that is offline"
     LOST_LOG = "has lost its log"
     HAS_LOG = "has its log"
 
@@ -328,6 +329,16 @@ class ReassignmentProgressed(_CausedEvent):
 @event(decision="reassignment complete")
 class ReassignmentCompleted(ReassignmentProgressed):
     """The partition has the replicas that it was to have."""
+
+
+@event("decide_directories_offline", "offline", level=Level.WARN)
+class DirectoriesOffline(_BrokerChanged):
+    """Log directories of a broker have failed; its replicas there have left all ISRs."""
+
+    left: int
+    """How many directories the broker has left."""
+    partitions: int
+    """How many partitions changed."""
 
 
 @event("decide_assign_replicas")

@@ -128,8 +128,10 @@ def _validate(view: View, sender: int, proposal: IsrProposal, partition: Partiti
             raise _Refusal(reason)
     for member in proposal.new_isr:
         fault = _ineligible(view, member.broker_id, member.broker_epoch)
-        if partition.has_lost(member.broker_id):
+        if fault is None and partition.has_lost(member.broker_id):
             fault = "has lost its log"
+        elif fault is None and not view.image.has_directory(partition, member.broker_id):
+            fault = "has not registered the log directory of its replica"
         if fault is not None:
             raise _Refusal(R.INELIGIBLE, f"broker {member.broker_id} {fault}")
 

@@ -11,7 +11,7 @@ Invariants: those of `elections.py`.
 Source: KIP-841, KIP-903, KIP-966; Kafka's replication control.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 
 from tidelog.controller.assignments import without
 from tidelog.controller.elections import (
@@ -28,18 +28,26 @@ from tidelog.controller.slices import Rest, Steps, in_slices
 from tidelog.controller.view import Place, View, places_where
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
-from tidelog.model import NO_LEADER
+from tidelog.model import NO_LEADER, Uuid
 
 
 def decide_broker_left(
-    view: View, broker_id: int, cause: Cause, *, uncleanly: bool = False
+    view: View,
+    broker_id: int,
+    cause: Cause,
+    *,
+    uncleanly: bool = False,
+    directories: Container[Uuid] | None = None,
 ) -> Steps[Rest]:
     """The broker leads nothing any more and leaves every ISR, except where it is the last member
     and ELRs are off. One that left uncleanly may have lost its last records: it leaves every ELR
     too. What it led is led again first, because that stands still altogether; topics with few
-    partitions before those with many, which would keep all others waiting."""
+    partitions before those with many, which would keep all others waiting. With `directories` only
+    the replicas in these leave."""
 
     def is_held(partition: PartitionImage) -> bool:
+        if directories is not None and partition.directory_of(broker_id) not in directories:
+            return False
         return broker_id in partition.isr or (uncleanly and broker_id in partition.eligible_leaders)
 
     def urgency(place: Place) -> tuple[bool, int]:
@@ -104,6 +112,7 @@ def rules_of(view: View, topic: TopicImage, may_lead: Callable[[int], bool]) -> 
         may_lead=may_lead,
         min_isr=view.min_isr(topic.name),
         elr_enabled=view.image.elr_enabled,
+        has_directory=view.image.has_directory,
         election=Election.UNCLEAN if unclean else Election.ONLINE,
     )
 

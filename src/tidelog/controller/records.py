@@ -53,14 +53,20 @@ def config_record(resource: ConfigResource, name: str, value: str | None) -> rec
 
 
 def broker_change_record(
-    broker: BrokerImage, *, fenced: int = 0, in_controlled_shutdown: int = 0
+    broker: BrokerImage,
+    *,
+    fenced: int = 0,
+    in_controlled_shutdown: int = 0,
+    log_dirs: tuple[Uuid, ...] = (),
 ) -> records.BrokerRegistrationChangeRecord:
-    """The broker is fenced (`FENCE`), unfenced (`UNFENCE`) or leaving (1)."""
+    """The broker is fenced (`FENCE`), unfenced (`UNFENCE`), leaving (1), or has only these log
+    directories, where there are any."""
     return records.BrokerRegistrationChangeRecord(
         broker_id=broker.node_id,
         broker_epoch=broker.broker_epoch,
         fenced=fenced,
         in_controlled_shutdown=in_controlled_shutdown,
+        log_dirs=log_dirs,
     )
 
 

@@ -115,6 +115,13 @@ class Disk(Protocol):
         """How large the volume is and how much of it is left; for operators."""
 
 
+class OfflineDisk(NamedTuple):
+    """In the place of a `Disk` that could not be opened when the process started."""
+
+    root: str
+    error: str
+
+
 @dataclass(frozen=True, slots=True)
 class FileSlice:
     """Bytes of a file that a driver may send without copying them through the core."""

@@ -6,6 +6,9 @@ the disk (`Flush`, `Replace`) keep it, and are answered in it, within each of tw
 (`is_of_metadata`): what the quorum waits for goes before what has queued up for partitions. An
 election of many partitions asks for a file of each, and votes must not wait for them all.
 
+A node may have several disks. Effects name files by their paths on the first one, which has the
+metadata log; those for another disk are wrapped in an `OnDisk`. Each disk keeps its own order.
+
 Connection ids: the driver numbers accepted connections with positive integers, the core numbers
 the connections it asks for with negative ones. An id is never used again.
 """
@@ -78,6 +81,8 @@ class FlushFailed:
 
     subject: Hashable
     error: str
+    disk: int = 0
+    """The number of the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,14 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A `Flush` or `Replace` for another disk than the first, by the number of the disk."""
+
+    disk: int
+    work: Flush | Replace
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """The node is done. Code 0 after a clean stop; anything else comes with a message."""
 
@@ -157,7 +170,7 @@ class Exit:
     message: str = ""
 
 
-Effect = Send | Connect | Close | HoldReading | Flush | Replace | Exit
+Effect = Send | Connect | Close | HoldReading | Flush | Replace | OnDisk | Exit
 
 _METADATA_FILES = f"{METADATA_PARTITION}/"
 
@@ -188,3 +201,20 @@ class EffectQueue:
 
     def __len__(self) -> int:
         return len(self._pending)
+
+
+class EffectsOfDisk(EffectQueue):
+    """What one of several disks is to do, in the queue of its node."""
+
+    __slots__ = ("_disk", "_queue")
+
+    def __init__(self, queue: EffectQueue, disk: int) -> None:
+        super().__init__()
+        self._queue = queue
+        # The number of the disk.
+        self._disk = disk
+
+    def emit(self, effect: Effect) -> None:
+        """Adds one effect on this disk."""
+        assert isinstance(effect, Flush | Replace), f"{effect} cannot be done by a disk"
+        self._queue.emit(OnDisk(self._disk, effect))

@@ -1,4 +1,4 @@
-"""One Kafka log directory: every log of a node, its checkpoints and its markers.
+"""One Kafka log directory: the logs on one disk of a node, its checkpoints and its markers.
 
 Layout: `meta.properties` says whose directory it is; `<topic>-<partition>` directories hold the
 logs, the metadata log among them; three checkpoint files hold each log's recovery point, start
@@ -30,8 +30,8 @@ Invariants
 - A log is in `logs` or in `damaged`, never in both.
 - A flush that a former log requested never counts for the next log of the same partition.
 
-Left out: the lock against a second process (the runtime's disk takes it) and more than one
-directory per node (JBOD).
+Left out: the lock against a second process (the runtime's disk takes it), and what a node with
+several directories does with them (`directories.py`).
 
 Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 """
@@ -128,7 +128,7 @@ class LogDirectory:
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
         # Directories of logs that were deleted or set aside; none before the logs are loaded.
-        self._renamed = RenamedDirectories(env.disk, [])
+        self._renamed = RenamedDirectories(env.disk, self.directory_id, [])
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
         self._written: dict[str, checkpoint.OffsetLines] = {}
@@ -155,14 +155,16 @@ class LogDirectory:
         default_config: LogConfig,
         wall_ms: int,
         most_work: int = sys.maxsize,
+        tails: TailBudget | None = None,
     ) -> "LogDirectory":
         """Loads every partition directory, that of the metadata first; recovers logs unless the
         last stop was clean. What goes beyond the work is left to `load`. Raises `UsageError` for a
-        directory that is not formatted, `StorageError` for a bad disk."""
+        directory that is not formatted, `StorageError` for a bad disk. `tails`: the budget of the
+        tail caches, if directories share one."""
         identity = read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
         disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
-        env = LogEnv(disk, effects, trace, TailBudget())
+        env = LogEnv(disk, effects, trace, tails or TailBudget())
         directory = cls(env, identity, default_config, clean_shutdown)
         start = directory._begin_start(clean_shutdown is not None, wall_ms, most_work)
         directory._open_some(start, most_work)
@@ -175,7 +177,7 @@ class LogDirectory:
     def _begin_start(self, clean: bool, wall_ms: int, most_work: int) -> _Start:
         disk = self._env.disk
         names = disk.list_dir()
-        self._renamed = RenamedDirectories(disk, names)
+        self._renamed = RenamedDirectories(disk, self.directory_id, names)
         found, are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         parsed = map(partition_directories.parse_partition_name, names)
         waiting = deque(partition for partition in parsed if partition is not None)
@@ -210,6 +212,11 @@ class LogDirectory:
         """What recovery kept is durable."""
         assert self._start is not None, "all logs are loaded"
         self._end_start(self._start)
+
+    @property
+    def disk(self) -> Disk:
+        """Where all of it is."""
+        return self._env.disk
 
     @property
     def is_loaded(self) -> bool:

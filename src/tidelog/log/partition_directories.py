@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from tidelog.env.disk import Disk
 from tidelog.limits import MAX_FILES_DELETED
-from tidelog.model import TopicPartition
+from tidelog.model import TopicPartition, Uuid
 
 DELETE_SUFFIX: Final = "-delete"
 ASIDE_SUFFIX: Final = "-aside"
@@ -30,6 +30,8 @@ _TOPIC_NAME_CHARS: Final = frozenset(
 class RenamesForgotten(NamedTuple):
     """Subject of the last checkpoint of a set that does not name renamed directories."""
 
+    directory_id: Uuid
+    """The log directory in which they are."""
     upto: int
     """Counts the renames: all before this one."""
 
@@ -37,8 +39,9 @@ class RenamesForgotten(NamedTuple):
 class RenamedDirectories:
     """Directories that were renamed, and still have that name."""
 
-    def __init__(self, disk: Disk, names: list[str]) -> None:
+    def __init__(self, disk: Disk, directory_id: Uuid, names: list[str]) -> None:
         self._disk = disk
+        self._directory_id = directory_id
         # In the order of their renames.
         self._names = [name for name in names if name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX))]
         # The number of the first of them, and of the first that a checkpoint may still name.
@@ -66,7 +69,7 @@ class RenamedDirectories:
         if not self._checkpoints_are_stale:
             return None
         self._checkpoints_are_stale = False
-        return RenamesForgotten(self._first_renamed + len(self._names))
+        return RenamesForgotten(self._directory_id, self._first_renamed + len(self._names))
 
     def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
         """Those checkpoints are durable, with what was before them."""

@@ -26,6 +26,7 @@ from tidelog.metadata.records import MetadataRecord
 from tidelog.model import (
     LOST_DIRECTORY,
     NO_LEADER,
+    RESERVED_DIRECTORY_IDS,
     ZERO_UUID,
     Endpoint,
     TopicId,
@@ -122,6 +123,14 @@ class BrokerImage:
     any more; so two nodes may differ here."""
     cordoned_log_dirs: tuple[Uuid, ...] = ()
     """Directories that take no new replicas."""
+
+    def has_directory(self, directory_id: Uuid) -> bool:
+        """Whether a replica may be in this directory. A broker that names none is one of a cluster
+        that does not keep directories yet."""
+        if directory_id == LOST_DIRECTORY:
+            return False
+        is_reserved = int.from_bytes(directory_id) < RESERVED_DIRECTORY_IDS
+        return is_reserved or not self.log_dirs or directory_id in self.log_dirs
 
     @property
     def active(self) -> bool:
@@ -223,8 +232,18 @@ class MetadataImage:
         return found
 
     def offline_replicas(self, partition: PartitionImage) -> tuple[int, ...]:
-        """Replicas on brokers that are fenced or not registered."""
-        return tuple(node_id for node_id in partition.replicas if not self.is_alive(node_id))
+        """Replicas on brokers that are fenced or not registered, or in directories that are
+        offline."""
+        return tuple(
+            node_id
+            for node_id in partition.replicas
+            if not (self.is_alive(node_id) and self.has_directory(partition, node_id))
+        )
+
+    def has_directory(self, partition: PartitionImage, node_id: int) -> bool:
+        """Whether a broker is registered with the log directory of its replica."""
+        broker = self.brokers.get(node_id)
+        return broker is not None and broker.has_directory(partition.directory_of(node_id))
 
     @property
     def elr_enabled(self) -> bool:

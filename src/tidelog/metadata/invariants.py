@@ -10,6 +10,7 @@ differs, so that it can run after every event of a simulation.
 - **RecoveringAlone**: a leader that recovers from an unclean election is the whole ISR.
 - **FencedNotInIsr**: a fenced broker is in no ISR, except as its leaderless last member without
   ELR; and it leads nothing.
+- **LostNeverLeads**: a leader's log is not lost, and its log directory is registered.
 - **EpochsMonotonic**: leader epochs, partition epochs and broker epochs never decrease; an
   unchanged partition epoch means an unchanged partition.
 - **PartitionsDense**: partitions are numbered from 0 without gaps and never become fewer.
@@ -36,6 +37,7 @@ def check_image(image: MetadataImage, before: MetadataImage) -> None:
         _check_topics(image, before)
     if image.brokers is not before.brokers or image.topics_by_id is not before.topics_by_id:
         _check_fenced(image)
+        _check_directories(image, before)
 
 
 def _check_brokers(image: MetadataImage, before: MetadataImage) -> None:
@@ -113,4 +115,20 @@ def _check_fenced(image: MetadataImage) -> None:
             last_member = len(partition.isr) == 1 and not image.elr_enabled
             assert last_member and partition.leader == NO_LEADER, (
                 f"FencedNotInIsr: {topic.name}-{number} {partition}, fenced {sorted(fenced)}"
+            )
+
+
+def _check_directories(image: MetadataImage, before: MetadataImage) -> None:
+    """Looks at changed topics, and at all of them if a broker has other directories."""
+    moved = any(
+        (older := before.brokers.get(broker_id)) is None or older.log_dirs != broker.log_dirs
+        for broker_id, broker in image.brokers.items()
+    )
+    for topic_id, topic in image.topics_by_id.items():
+        if not moved and before.topics_by_id.get(topic_id) is topic:
+            continue
+        for number, partition in topic.partitions.items():
+            leader = partition.leader
+            assert leader == NO_LEADER or image.has_directory(partition, leader), (
+                f"LostNeverLeads: {topic.name}-{number} {partition}"
             )

@@ -168,14 +168,14 @@ class LogCleaner:
         )
         # Durable before anything of the round is, since disk effects keep their order: a start that
         # does not know of the cleaner takes its gaps for damage.
-        self._env.directory.checkpoint_cleaned()
+        self._env.directories.checkpoint_cleaned()
 
     def _put_aside(self, base_offset: int) -> None:
         assert self._partition is not None, "no log is being cleaned"
         log = self._partition.log
         due_at = Instant(self._now + log.config.file_delete_delay_ms)
         segment = DeletedSegment(log.topic_partition, base_offset, due_at)
-        self._env.directory.deleted_files.add(segment)
+        self._env.directories.add_deleted(segment)
 
     # A round --------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class LogCleaner:
                 ms=self._now - self._began_at,
             )
         )
-        self._env.directory.checkpoint_cleaned()
+        self._env.directories.checkpoint_cleaned()
         self._forget()
         self._begin_search()
 

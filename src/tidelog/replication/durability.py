@@ -1,4 +1,4 @@
-"""What of the hosted logs is on the device: flushes, the log directory's checkpoints, and what
+"""What of the hosted logs is on the device: flushes, the log directories' checkpoints, and what
 waits until one of them is durable.
 
 **Flushes** are asked for at the end of a tick and answered by the device. A log is flushed when it
@@ -101,15 +101,15 @@ class Durability:
                 self._roles.go_offline(partition, str(error))
         if self._first_flush:
             self._first_flush = False
-            self._env.directory.checkpoint_recovery_points()
+            self._env.directories.checkpoint_recovery_points()
 
     def write_due(self, now: Instant) -> None:
         """Writes the checkpoints whose time has come."""
-        directory = self._env.directory
+        directories = self._env.directories
         if self.high_watermarks.due(now) is not None:
-            directory.checkpoint_high_watermarks()
+            directories.checkpoint_high_watermarks()
         if self.recovery_points.due(now) is not None:
-            directory.checkpoint_recovery_points()
+            directories.checkpoint_recovery_points()
             self.save_log_starts(now)
             self.clear_at = now
         if self.dead_segments.next_at is not None:
@@ -127,18 +127,21 @@ class Durability:
         found = self._retention.log_starts_to_save(self.dead_segments.take(now))
         self._starts += found
         if self.dead_segments.next_at is None:
-            subject = LogStartsSaved(tuple(self._starts)) if self._starts else None
-            self._env.directory.checkpoint_log_start_offsets(subject)
+            for directory, starts in self._env.directories.split(
+                self._starts, lambda each: each[0]
+            ):
+                subject = LogStartsSaved(tuple(starts)) if starts else None
+                directory.checkpoint_log_start_offsets(subject)
 
     def on_renames_forgotten(self, subject: RenamesForgotten, now: Instant) -> None:
         """The checkpoints without the renamed logs are durable: deletes their directories."""
-        self._env.directory.on_renames_forgotten(subject)
+        self._env.directories.on_renames_forgotten(subject)
         self.clear_at = now
 
     def _clear_renamed(self, now: Instant) -> None:
         self.clear_at = None
         try:
-            if self._env.directory.clear_renamed(MAX_DIRECTORIES_CLEARED_PER_TURN):
+            if self._env.directories.clear_renamed(MAX_DIRECTORIES_CLEARED_PER_TURN):
                 self.clear_at = Instant(now + 1)
         except StorageError as error:
             # No log reads there any more, so only space is at stake; the next interval tries again.

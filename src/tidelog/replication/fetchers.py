@@ -43,7 +43,7 @@ class Fetchers:
             self._by_leader[partition.leader_id] = fetcher
         self._by_partition[partition] = fetcher
         if fetcher.add(partition, partition.leader_epoch):
-            self._env.directory.checkpoint_recovery_points()
+            self._env.directories.checkpoint_recovery_points()
 
     def stop(self, partition: Partition) -> None:
         """Fetches a partition no longer."""
@@ -91,14 +91,18 @@ class Fetchers:
         raise AssertionError(f"no fetcher waits for token {token}")
 
     def _announce_cuts(self, fetcher: ReplicaFetcher) -> None:
-        """Asks for the checkpoint for which truncations wait."""
+        """Asks for the checkpoints for which truncations wait."""
         cutting = fetcher.followed.cutting
-        if cutting:
-            fetcher.followed.cutting = []
-            self._announced_count += 1
-            subject = TruncationsAnnounced(self._announced_count)
-            self._announced[subject] = cutting
-            self._env.directory.checkpoint_recovery_points(subject)
+        if not cutting:
+            return
+        fetcher.followed.cutting = []
+        parts = self._env.directories.split(cutting, lambda state: state.partition.topic_partition)
+        for directory, states in parts:
+            if states:
+                self._announced_count += 1
+                subject = TruncationsAnnounced(self._announced_count)
+                self._announced[subject] = states
+                directory.checkpoint_recovery_points(subject)
 
     def on_announced(self, subject: TruncationsAnnounced) -> None:
         """The checkpoint is durable: cuts what waits for it and is still to be cut."""

@@ -267,6 +267,14 @@ class LogDirFailed(NamedTuple):
     error: str
 
 
+class DirectoryOffline(NamedTuple):
+    """One of several log directories is offline: its replicas are, and the controller must know."""
+
+    directory_id: Uuid
+    root: str
+    error: str
+
+
 Output = (
     Reply
     | SendFetch
@@ -275,4 +283,5 @@ Output = (
     | SendAlterPartition
     | SendAssignReplicas
     | LogDirFailed
+    | DirectoryOffline
 )

@@ -137,8 +137,8 @@ class MetadataChanges:
         `Replicas.remove_strays`."""
         if self.in_force and not self._sets_aside:
             self._sets_aside = True
-            directory = self._env.directory
-            self._sort(sorted((*directory.logs, *directory.damaged)))
+            directories = self._env.directories
+            self._sort(sorted((*directories.logs, *directories.damaged)))
             self.work(now)
 
     def _sort(self, keys: Iterable[TopicPartition], *, configs_changed: bool = False) -> None:
@@ -185,7 +185,7 @@ class MetadataChanges:
         while work.left > 0 and self.has_work:
             work.spend(self._work_on_next(now))
         if not self.has_work:
-            self._env.directory.forget_renamed()
+            self._env.directories.forget_renamed()
         if not self._unsorted and not self._queue.has_any(Step.STOP_LEADING, Step.FOLLOW):
             self.applied_offset = self._env.hosted.image.offset
         self._env.hosted.is_behind = self.has_work
@@ -217,10 +217,10 @@ class MetadataChanges:
         return step
 
     def _log_topic_id(self, key: TopicPartition) -> TopicId | None:
-        directory = self._env.directory
-        if key in directory.damaged or key in self._roles.quarantine.cases:
+        directories = self._env.directories
+        if key in directories.damaged or key in self._roles.quarantine.cases:
             return ZERO_TOPIC_ID
-        log = directory.logs.get(key)
+        log = directories.logs.get(key)
         return None if log is None else log.topic_id
 
     def _is_stray(self, key: TopicPartition) -> bool:
@@ -233,7 +233,7 @@ class MetadataChanges:
         partition = hosted.partitions.get(key)
         work = _WORK[step]
         if placed is not None:
-            if step is Step.CREATE and (partition is not None or key in self._env.directory.logs):
+            if step is Step.CREATE and (partition is not None or key in self._env.directories.logs):
                 work += LOG_DELETION_WORK
             roles.host(placed, now)
         elif partition is not None:

@@ -32,18 +32,18 @@ Source: KIP-858; "Protocol-Aware Recovery for Consensus-Based Storage" (FAST '18
 directories and leaves the repair to the operator.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from tidelog.config import LogConfig
-from tidelog.env.instant import Instant
 from tidelog.errors import LogDamaged
 from tidelog.log.log import Log
 from tidelog.metadata.image import MetadataImage, PartitionImage
-from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition, Uuid
+from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition
+from tidelog.replication.directory_reports import DirectoryReports
 from tidelog.replication.events import damage as events
 from tidelog.replication.hosting import is_damaged_id
-from tidelog.replication.messages import ReplicaDirectory, SendAssignReplicas, Token
 from tidelog.replication.shared import Env
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
@@ -62,21 +62,17 @@ class Case:
 
 
 class Quarantine:
-    """All damaged logs of one broker, and the reports of them to the controller."""
+    """All damaged logs of one broker."""
 
-    __slots__ = ("_directory", "_env", "_retry_at", "_token", "_unreported", "cases")
+    __slots__ = ("_directories", "_env", "cases", "reports")
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        self._directory = env.directory
+        self._directories = env.directories
         # Damaged logs out of service, by partition.
         self.cases: dict[TopicPartition, Case] = {}
-        # Where the metadata shall have a replica of this node; kept until it has.
-        self._unreported: dict[TopicPartition, ReplicaDirectory] = {}
-        # The report under way.
-        self._token: Token | None = None
-        # No report before this instant; `None` outside of a pause.
-        self._retry_at: Instant | None = None
+        # What the controller is to know of where replicas are.
+        self.reports = DirectoryReports(env)
 
     @property
     def is_reporting(self) -> bool:
@@ -86,13 +82,13 @@ class Quarantine:
 
     def take_out(self, key: TopicPartition, topic_id: TopicId, error: LogDamaged) -> Case:
         """Damage was met in a log that is in service here."""
-        self._directory.quarantine(key, error)
+        self._directories.quarantine(key, error)
         return self.open_case(key, topic_id, error.message)
 
     def open_case(self, key: TopicPartition, topic_id: TopicId, cause: str) -> Case:
         """Keeps a damaged log out of service from now on."""
         case = self.cases[key] = Case(topic_id, cause)
-        bad_from = self._directory.damaged[key].base_offset
+        bad_from = self._directories.damaged[key].base_offset
         self._env.trace.event(
             events.LogFoundDamaged(partition=key, reason=cause, bad_from=bad_from)
         )
@@ -106,14 +102,12 @@ class Quarantine:
         """Whether the replica must not be hosted as this metadata demands. What can be repaired by
         now is, and is then hosted. Raises `StorageError`."""
         directory_id = partition.directory_of(self._env.node_id)
-        here = ReplicaDirectory(topic_id, key.partition, directory_id)
-        if self._unreported.get(key) == here:
-            del self._unreported[key]
+        self.reports.on_metadata(key, topic_id, directory_id)
         case = self._case_of(key, topic_id, partition)
         if case is None:
             return False
         if directory_id != LOST_DIRECTORY:
-            self._report(key, topic_id, LOST_DIRECTORY)
+            self.reports.report(key, topic_id, LOST_DIRECTORY)
             return True
         if not case.reported:
             case.reported = True
@@ -136,7 +130,7 @@ class Quarantine:
         self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage
     ) -> Case | None:
         case = self.cases.get(key)
-        damage = self._directory.damaged.get(key)
+        damage = self._directories.damaged.get(key)
         image = self._env.hosted.image
         if (
             damage is not None
@@ -149,11 +143,8 @@ class Quarantine:
             return case
         if damage is not None:
             return self.open_case(key, topic_id, damage.cause)
-        log = self._directory.logs.get(key)
-        report = self._unreported.get(key)
-        if not partition.has_lost(self._env.node_id) or report is not None or log is None:
-            if partition.has_lost(self._env.node_id):
-                self._report(key, topic_id, self._directory.directory_id)
+        log = self._directories.logs.get(key)
+        if log is None or key in self.reports or not partition.has_lost(self._env.node_id):
             return None
         return self.read_lost_log(key, topic_id, log)
 
@@ -167,8 +158,13 @@ class Quarantine:
             return case
         start, end = log.log_start_offset, log.log_end_offset
         self._env.trace.event(events.LostLogSound(partition=key, log_start=start, log_end=end))
-        self._report(key, topic_id, self._directory.directory_id)
+        self._report_place(key, topic_id)
         return None
+
+    def _report_place(self, key: TopicPartition, topic_id: TopicId) -> None:
+        directory = self._directories.of(key)
+        assert directory is not None, f"{key} has no log"
+        self.reports.report(key, topic_id, directory.directory_id)
 
     def report_stuck(self, key: TopicPartition, case: Case) -> None:
         """Logs, once, that an operator has to decide."""
@@ -191,10 +187,10 @@ class Quarantine:
         leader: int = NO_LEADER,
     ) -> None:
         """Removes what is bad and puts the rest into service. Raises `StorageError`."""
-        damage = self._directory.damaged[key]
-        log = self._directory.repair(key, topic_id, config)
+        damage = self._directories.damaged[key]
+        log = self._directories.repair(key, topic_id, config)
         del self.cases[key]
-        self._report(key, topic_id, self._directory.directory_id)
+        self._report_place(key, topic_id)
         self._env.trace.event(
             events.DamagedLogCut(
                 partition=key,
@@ -213,17 +209,14 @@ class Quarantine:
             partition = image.partition(self.cases[key].topic_id, key.partition)
             if partition is None or self._env.node_id not in partition.replicas:
                 self.delete_case(key, events.DamagedLogReason.NOT_PLACED)
-        for key, report in list(self._unreported.items()):
-            partition = image.partition(report.topic_id, key.partition)
-            if partition is None or self._env.node_id not in partition.replicas:
-                del self._unreported[key]
+        self.reports.follow(image)
 
     def delete_case(self, key: TopicPartition, reason: events.DamagedLogReason) -> None:
         """Deletes a damaged log that is of no use here. Raises `StorageError`."""
         self._env.trace.event(events.DamagedLogDeleted(partition=key, reason=reason))
         self.cases.pop(key, None)
-        self._unreported.pop(key, None)
-        self._directory.schedule_delete(key)
+        self.reports.forget(key)
+        self._directories.schedule_delete(key)
 
     def give_up_records(self, key: TopicPartition, image: MetadataImage, config: LogConfig) -> bool:
         """Repairs a log that no other replica has, if the topic prefers what is left to nothing;
@@ -234,43 +227,16 @@ class Quarantine:
         self.repair(key, case.topic_id, config, events.RepairReason.RECORDS_GIVEN_UP)
         return True
 
-    # Reports to the controller -----------------------------------------------------------------
-
-    def _report(self, key: TopicPartition, topic_id: TopicId, directory_id: Uuid) -> None:
-        self._unreported[key] = ReplicaDirectory(topic_id, key.partition, directory_id)
-
-    def maybe_send(self, now: Instant) -> bool:
-        """Reports everything that the metadata does not have yet, one request at a time."""
-        if self._token is not None or not self._unreported:
-            return False
-        if self._retry_at is not None and now < self._retry_at:
-            return False
-        self._retry_at = None
-        self._token = self._env.outbox.new_token()
-        reports = tuple(self._unreported.values())
-        self._env.outbox.emit(SendAssignReplicas(self._token, self._env.brokers.own_epoch, reports))
-        return True
-
-    def on_response(self, token: Token, refusal: str | None, now: Instant) -> None:
-        """The report was answered. Only the metadata shows whether it was followed; until it does,
-        the report is made again after a pause."""
-        if token != self._token:
-            return
-        self._token = None
-        retry_ms = self._env.config.alter_partition_retry_ms
-        self._retry_at = Instant(now + retry_ms)
-        if refusal is not None:
-            self._env.trace.info("quarantine", "on_response", "retrying", refusal, ms=retry_ms)
-
-    def deadline(self) -> Instant | None:
-        """When the pause ends, if something waits for it."""
-        return self._retry_at if self._unreported and self._token is None else None
+    def abandon(self, keys: Iterable[TopicPartition]) -> None:
+        """The directory of these logs is offline: there is nothing to repair any more."""
+        for key in keys:
+            self.cases.pop(key, None)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
         for key in self.cases:
-            assert key in self._directory.damaged, f"DamagedNotServed: {key}"
-            assert key not in self._directory.logs, f"DamagedNotServed: {key}"
+            assert key in self._directories.damaged, f"DamagedNotServed: {key}"
+            assert key not in self._directories.logs, f"DamagedNotServed: {key}"
 
 
 def _allows_unclean(image: MetadataImage, topic: str) -> bool:

@@ -16,6 +16,7 @@ divergence, truncation |
 and their waiting |
 | `offset_queries` | questions about offsets |
 | `quarantine` | damaged logs: out of service, reported, repaired |
+| `directory_reports` | in which log directories replicas are, for the controller |
 | `throttle` | how fast replicas that catch up may be fed |
 | `read_replica` | which replica a consumer is sent to |
 | `metadata_changes`, `step_queue`, `hosting`, `roles` | which partitions to host, and what that \
@@ -46,7 +47,7 @@ from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.kraft.committed import contiguous
 from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.cleaning.swap import CleanedFlush
-from tidelog.log.directory import LogDirectory
+from tidelog.log.directories import LogDirectories
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.metadata.delta import MetadataDelta
@@ -89,13 +90,13 @@ class Replicas:
     """Leaders, followers, fetchers, purgatories and ISR updates of one broker."""
 
     def __init__(
-        self, *, node_id: int, directory: LogDirectory, config: ReplicationConfig, trace: Trace
+        self, *, node_id: int, directories: LogDirectories, config: ReplicationConfig, trace: Trace
     ) -> None:
-        throttles = Throttles(node_id, config)
+        throttles, measures = Throttles(node_id, config), Measures(trace)
         # What this turn may still do of what takes long.
         self.work = TurnWork(config.metadata_work_per_turn)
         self._env = env = Env(
-            node_id, config, BrokerEpochs(), trace, directory, throttles, Measures(trace), self.work
+            node_id, config, BrokerEpochs(), trace, directories, throttles, measures, self.work
         )
         self._isr_updates = IsrUpdates(env)
         self._quarantine = Quarantine(env)
@@ -359,16 +360,18 @@ class Replicas:
         self._take_failed(now)
 
     def _take_failed(self, now: Instant) -> None:
-        """What failed under requests and answers."""
+        """What failed under requests and answers, and directories that have gone offline."""
         failed = self._env.changed.failed
         for partition, error in failed:
             self._roles.on_failure(partition, error, now)
         failed.clear()
+        if self._env.directories.has_failed:
+            self._roles.lose_directories()
 
     def on_assign_replicas_response(self, token: Token, refusal: str | None, now: Instant) -> None:
         """The answer to a `SendAssignReplicas`; `refusal` is why it was not followed, if so."""
         self._stir()
-        self._quarantine.on_response(token, refusal, now)
+        self._quarantine.reports.on_response(token, refusal, now)
 
     @property
     def damaged(self) -> Iterable[TopicPartition]:
@@ -407,6 +410,11 @@ class Replicas:
             self._take_failed(now)
         else:
             self._durability.on_flush_failed(subject, error)
+
+    def on_directory_failed(self, number: int, error: str) -> None:
+        """A write to the log directory of this number, which is not the first, has failed."""
+        self._stir()
+        self._env.directories.on_flush_failed(number, error)
 
     def on_checkpointed(self, subject: Checkpointed, now: Instant) -> None:
         """A checkpoint is durable that no longer names the logs to truncate or rename, or that
@@ -447,7 +455,7 @@ class Replicas:
         self._produce.end_tick()
         self._durability.end_tick()
         self._isr_updates.maybe_send(now)
-        self._quarantine.maybe_send(now)
+        self._quarantine.reports.maybe_send(now)
         self._env.trace.steps.begin("fetchers")
         self._fetchers.poll(now)
         self._env.trace.steps.begin("tick")
@@ -503,7 +511,7 @@ class Replicas:
             *(recurring.due_at for recurring in self._recurring),
             self._env.deadlines.next(),
             self._isr_updates.deadline(),
-            self._quarantine.deadline(),
+            self._quarantine.reports.deadline(),
             self._fetchers.deadline(),
             self._metadata.deadline(),
             self._isr_checks.deadline(),

@@ -62,7 +62,7 @@ class Retention:
 
     def deadline(self) -> Instant | None:
         """The next instant at which `work` has something to do."""
-        deleted = self._env.directory.deleted_files.next_at
+        deleted = self._env.directories.deleted_files_at
         if deleted is not None and self._files_at is not None:
             deleted = max(deleted, self._files_at)
         return earliest(self.checks.due_at, self._at, deleted)
@@ -130,7 +130,6 @@ class Retention:
 
     def _take_out(self, now: Instant) -> None:
         left = MAX_SEGMENTS_TAKEN_OUT_PER_TURN
-        files = self._env.directory.deleted_files
         while self._doomed and left > 0:
             key, topic_id, log_start_offset = self._doomed[0]
             partition = self._env.hosted.partitions.get(key)
@@ -148,7 +147,7 @@ class Retention:
                 bases = []
             due_at = Instant(now + partition.log.config.file_delete_delay_ms)
             for base_offset in bases:
-                files.add(DeletedSegment(key, base_offset, due_at))
+                self._env.directories.add_deleted(DeletedSegment(key, base_offset, due_at))
             if len(bases) < left:
                 self._doomed.popleft()
             left -= len(bases)
@@ -158,7 +157,7 @@ class Retention:
             return
         self._files_at = None
         try:
-            self._env.directory.deleted_files.clear(now, MAX_SEGMENTS_DELETED_PER_TURN)
+            self._env.directories.clear_deleted(now, MAX_SEGMENTS_DELETED_PER_TURN)
         except StorageError as error:
             # No log reads them any more, so only space is at stake.
             self._env.trace.event(ClearingPostponed(reason=str(error)))

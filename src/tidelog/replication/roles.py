@@ -8,7 +8,9 @@ A role change touches every part of the package, in an order that matters:
 
 A replica whose device fails goes offline for the rest of the process's life; it leads and follows
 no longer, and its log is not touched any more. A failed flush is such a failure too: what it should
-have made durable must be taken to be lost, and a later flush that succeeds proves nothing.
+have made durable must be taken to be lost, and a later flush that succeeds proves nothing. The same
+device has all other logs of its directory, so they go offline with it; a node with other
+directories goes on without this one.
 
 A replica whose log is damaged goes to quarantine instead (`quarantine`), and may come back.
 
@@ -21,15 +23,23 @@ from dataclasses import dataclass
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
+from tidelog.log.directory import LogDirectory
 from tidelog.log.log import Log
-from tidelog.model import METADATA_PARTITION, NO_LEADER, ZERO_TOPIC_ID, TopicPartition
+from tidelog.model import (
+    LOST_DIRECTORY,
+    METADATA_PARTITION,
+    NO_LEADER,
+    ZERO_TOPIC_ID,
+    ZERO_UUID,
+    TopicPartition,
+)
 from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.events import roles as events
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
 from tidelog.replication.hosting import Host, is_damaged_id
 from tidelog.replication.isr_updates import IsrUpdates
-from tidelog.replication.messages import LogDirFailed
+from tidelog.replication.messages import DirectoryOffline, LogDirFailed
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
 from tidelog.replication.quarantine import Quarantine
@@ -61,27 +71,38 @@ class Roles:
                 if partition is not None and quarantine.give_up_records(key, hosted.image, config):
                     self.host(Host(key, case.topic_id, partition), now)
         except StorageError as error:
-            self._report(METADATA_PARTITION, error)
+            self._on_directory_error(METADATA_PARTITION, error)
 
-    def _report(self, key: TopicPartition, error: StorageError) -> None:
-        self.env.outbox.emit(LogDirFailed(key, str(error)))
+    def _on_directory_error(self, key: TopicPartition, error: StorageError) -> None:
+        """Something that was done to a directory failed under a log that is not in service."""
+        directories = self.env.directories
+        directory = directories.of(key)
+        if directory is not None and not directories.has_failed:
+            directories.fail(directory, str(error))
+        if not self.lose_directories():
+            self.env.outbox.emit(LogDirFailed(key, str(error)))
 
     def host(self, decision: Host, now: Instant) -> None:
         """Opens or makes the log of a replica, and gives the replica its role."""
         key, topic_id, image = decision
         hosted = self.env.hosted
         try:
+            self._settle(decision)
             if self.quarantine.withholds(key, topic_id, image, hosted.log_configs(key.topic)):
                 return
             partition = hosted.partitions.get(key)
             if partition is not None and partition.topic_id != topic_id:
                 self.drop(key, events.DropReason.CREATED_AGAIN)
                 partition = None
-            if partition is None:
-                partition = hosted.partitions[key] = Partition(self._open(decision), self.env)
-            self._reconfigure(partition)
+            if partition is None and (log := self._open(decision)) is not None:
+                partition = hosted.partitions[key] = Partition(log, self.env)
+            if partition is not None and partition.offline is None:
+                self._reconfigure(partition)
+                self.quarantine.reports.compare(key, topic_id, image)
         except StorageError as error:
-            self._report(key, error)
+            self._on_directory_error(key, error)
+            return
+        if partition is None or partition.offline is not None:
             return
         objection = partition.objection_to(image)
         if objection is not None:
@@ -92,6 +113,14 @@ class Roles:
         except (StorageError, LogDamaged) as error:
             self.on_failure(partition, error, now)
 
+    def _settle(self, decision: Host) -> None:
+        """Keeps one of several logs that a start may have found of a replica."""
+        key, topic_id, image = decision
+        said = image.directory_of(self.env.node_id)
+        if key not in self.env.hosted.partitions:
+            for directory in self.env.directories.settle(key, topic_id, said):
+                self.env.trace.event(events.CopySetAside(partition=key, root=directory.disk.root))
+
     def _reconfigure(self, partition: Partition) -> None:
         """Takes the newest configuration over, before the ISR that was decided on it
         (`ConfigBeforeIsr`, see `metadata_changes`)."""
@@ -101,11 +130,12 @@ class Roles:
             self.env.changed.mark(partition)
             self.env.changed.reconfigured[partition] = None
 
-    def _open(self, decision: Host) -> Log:
-        key, topic_id, _ = decision
-        directory, hosted = self.env.directory, self.env.hosted
+    def _open(self, decision: Host) -> Log | None:
+        """`None` when the log may be in a directory that is offline."""
+        key, topic_id, image = decision
+        directories, hosted = self.env.directories, self.env.hosted
         config = hosted.log_configs(key.topic)
-        log = directory.logs.get(key)
+        log = directories.logs.get(key)
         if log is not None and log.topic_id == ZERO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         if log is not None and is_damaged_id(log.topic_id, key.topic, hosted.image):
@@ -113,10 +143,14 @@ class Roles:
             log.assign_topic_id(topic_id)
         if log is not None and log.topic_id != topic_id:
             self.env.trace.event(events.OldLogDeleted(partition=key))
-            directory.schedule_delete(key)
+            directories.schedule_delete(key)
             log = None
         if log is None:
-            return directory.create(key, topic_id, config)
+            wanted = image.directory_of(self.env.node_id)
+            if directories.place_of(wanted) is None:
+                self.env.trace.event(events.ReplicaOutOfReach(partition=key))
+                return None
+            return directories.create(key, topic_id, config, wanted)
         log.reconfigure(config)
         return log
 
@@ -160,16 +194,16 @@ class Roles:
         self.env.trace.event(events.ReplicaDropped(partition=key, reason=reason, log_end=log_end))
         self._put_out_of_service(partition, reason, hosted.error_of_missing(*key))
         try:
-            self.env.directory.schedule_delete(key)
+            self.env.directories.schedule_delete(key)
         except StorageError as error:
-            self._report(key, error)
+            self._on_directory_error(key, error)
 
     def set_aside(self, key: TopicPartition) -> None:
         """Keeps a log that is not hosted, under a name that no start looks at."""
         try:
-            self.env.directory.set_aside(key)
+            self.env.directories.set_aside(key)
         except StorageError as error:
-            self._report(key, error)
+            self._on_directory_error(key, error)
 
     def _put_out_of_service(self, partition: Partition, cause: str, code: ErrorCode) -> None:
         led = partition.leadership is not None
@@ -212,7 +246,36 @@ class Roles:
             events.ReplicaOffline(partition=partition.topic_partition, reason=error)
         )
         self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
-        self.env.outbox.emit(LogDirFailed(partition.topic_partition, error))
+        directories = self.env.directories
+        directory = directories.of(partition.topic_partition)
+        if directory is None or not directories.fail(directory, error):
+            self.env.outbox.emit(LogDirFailed(partition.topic_partition, error))
+        self.lose_directories()
+
+    def lose_directories(self) -> bool:
+        """Takes the replicas out of service whose directories have gone offline; returns whether
+        there are such directories. A replica of which the metadata does not know yet that it was
+        there is reported as lost: the controller does not count it among those of the directory."""
+        failed = self.env.directories.take_failed()
+        for directory, error in failed:
+            self.quarantine.abandon(directory.damaged)
+            for key in directory.logs:
+                partition = self.env.hosted.partitions.get(key)
+                if partition is not None:
+                    self._lose_replica(partition, directory)
+            root = directory.disk.root
+            self.env.outbox.emit(DirectoryOffline(directory.directory_id, root, error))
+        return bool(failed)
+
+    def _lose_replica(self, partition: Partition, directory: LogDirectory) -> None:
+        key, image = partition.topic_partition, partition.image
+        if partition.offline is None:
+            error = f"its log directory `{directory.disk.root}` is offline"
+            self.env.trace.event(events.ReplicaOffline(partition=key, reason=error))
+            self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
+        said = ZERO_UUID if image is None else image.directory_of(self.env.node_id)
+        if said != directory.directory_id:
+            self.quarantine.reports.report(key, partition.topic_id, LOST_DIRECTORY)
 
 
 def _of_later_epoch(log: Log, leader_epoch: int) -> LogDamaged:

@@ -11,7 +11,7 @@ from typing import cast
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
-from tidelog.log.directory import LogDirectory
+from tidelog.log.directories import LogDirectories
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import TopicId, TopicPartition
 from tidelog.replication.measures import Measures
@@ -223,7 +223,7 @@ class Recurring:
 class Env(PartitionEnv):
     """The surroundings of the parts of one node."""
 
-    directory: LogDirectory
+    directories: LogDirectories
     """Where the logs are. `Replicas` does not own those that it does not host."""
     throttles: Throttles
     """The quotas of throttled replicas; the node sets the rates."""

@@ -18,13 +18,13 @@ replay would need.
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
 from tidelog.env import effects
-from tidelog.env.disk import Disk, File
+from tidelog.env.disk import Disk, File, OfflineDisk
 from tidelog.env.instant import Instant
 from tidelog.env.steps import Steps
 from tidelog.env.trace import Level
@@ -101,7 +101,7 @@ class Driver:
     def __init__(
         self,
         core: Core,
-        disk: Disk,
+        disks: Sequence[Disk | OfflineDisk],
         log: LogLines,
         *,
         loop: asyncio.AbstractEventLoop,
@@ -116,11 +116,17 @@ class Driver:
         self._loop = loop
         self._connect_timeout_ms = connect_timeout_ms
         self._max_connections = max_connections
-        self._flusher = Flusher(
-            disk,
-            answer=partial(self._from_thread, self._on_disk_answers),
-            fail=partial(self._from_thread, self._stop_for_bug),
-        )
+        # By the number of their disks: one that hangs or has failed does not keep the others.
+        self._flushers = {
+            number: Flusher(
+                disk,
+                answer=partial(self._from_thread, self._on_disk_answers),
+                fail=partial(self._from_thread, self._stop_for_bug),
+                number=number,
+            )
+            for number, disk in enumerate(disks)
+            if not isinstance(disk, OfflineDisk)
+        }
         self.turns = TurnTimes(core.steps, warn=(events or log).emit)
         self._wall = clock.WallOffset()
         self.counters = Counters()
@@ -150,8 +156,9 @@ class Driver:
             effects.Connect: self._connect,
             effects.Close: self._close,
             effects.HoldReading: self._hold_reading,
-            effects.Flush: self._flusher.submit,
-            effects.Replace: self._flusher.submit,
+            effects.Flush: self._flushers[0].submit,
+            effects.Replace: self._flushers[0].submit,
+            effects.OnDisk: self._on_disk,
             effects.Exit: self._exit,
         }
 
@@ -169,10 +176,11 @@ class Driver:
         self.turns.watch_collections()
         self._loop.run_forever()
         self.turns.unwatch_collections()
-        if not self._flusher.close(_FLUSH_TIMEOUT_S):
-            self._fail_last_flushes("they did not end in time")
-        elif self._flusher.failure is not None:
-            self._fail_last_flushes(self._flusher.failure)
+        for number, flusher in self._flushers.items():
+            if not flusher.close(_FLUSH_TIMEOUT_S) and not number:
+                self._fail_last_flushes("they did not end in time")
+            elif flusher.failure is not None and not number:
+                self._fail_last_flushes(flusher.failure)
         self._log.end_bursts()
         self._log.flush()
         if self._events is not None:
@@ -193,9 +201,9 @@ class Driver:
             self._log.line(Level.WARN, "runtime: stopped at once (second signal)")
             self._finish(EXIT_FORCED, "")
 
-    def sync_later(self, file: File) -> None:
+    def sync_later(self, file: File, disk: int = 0) -> None:
         """Has a file synced without an answer; a failure reaches the core like any other."""
-        self._flusher.submit(effects.Flush(file, None))
+        self._flushers[disk].submit(effects.Flush(file, None))
 
     def _fail_last_flushes(self, reason: str) -> None:
         """The core has exited and receives nothing more, so the exit code reports it."""
@@ -365,6 +373,9 @@ class Driver:
     def _hold_reading(self, effect: effects.HoldReading) -> None:
         if effect.connection in self._connections:
             self._connections[effect.connection].hold_reading(effect.held)
+
+    def _on_disk(self, effect: effects.OnDisk) -> None:
+        self._flushers[effect.disk].submit(effect.work)
 
     def _exit(self, effect: effects.Exit) -> None:
         self._finish(effect.code, effect.message)

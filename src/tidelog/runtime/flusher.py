@@ -1,4 +1,4 @@
-"""The flush thread: the one thread beside the loop, because fsync blocks.
+"""The flush thread of a disk: it runs beside the loop, because fsync blocks. Each disk has its own.
 
 It takes `Flush` and `Replace` effects in two lanes: the metadata log's files and all others. It
 keeps the order of each lane, and answers in that order. All effects that have queued up in a lane
@@ -41,10 +41,13 @@ class Flusher:
         *,
         answer: Callable[[list[DiskAnswer]], None],
         fail: Callable[[BaseException], None],
+        number: int = 0,
     ) -> None:
         """`answer` and `fail` are called on the thread; `fail` reports a bug in the work. Of the
         disk the thread calls `sync`, `replace` and `exists`."""
         self._disk = disk
+        # Its number, for answers about failures.
+        self._number = number
         self._answer = answer
         self._fail = fail
         # The first failure, once there is one; written by the thread only.
@@ -55,7 +58,7 @@ class Flusher:
         self._metadata: list[DiskWork] = []
         self._partitions: list[DiskWork] = []
         self._closing = False
-        self._thread = Thread(target=self._run, name="flush", daemon=True)
+        self._thread = Thread(target=self._run, name=f"flush {number}", daemon=True)
         self._thread.start()
 
     def submit(self, work: DiskWork) -> None:
@@ -107,7 +110,7 @@ class Flusher:
                 except StorageError as error:
                     self.failure = str(error)
             if self.failure is not None:
-                answers.append(FlushFailed(work.subject, self.failure))
+                answers.append(FlushFailed(work.subject, self.failure, self._number))
             elif work.subject is not None:
                 answers.append(Flushed(work.subject))
         if answers:

@@ -1,4 +1,4 @@
-"""Formatting a node's data directory, as Kafka's storage tool does.
+"""Formatting a node's log directories, as Kafka's storage tool does.
 
 A quorum whose voter set is in its log gets its first voters from formatting.
 An operator gives a controller without `controller.quorum.voters` the first voters once (KIP-853):
@@ -17,15 +17,17 @@ Source: KIP-853; Kafka's `FormatCommand` and `DynamicVoters`.
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from tidelog.config import NodeConfig
-from tidelog.errors import UsageError
+from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import by_id, write_first_voters
 from tidelog.log.identity import format_directory, is_formatted, read_identity, require_unformatted
 from tidelog.model import RESERVED_DIRECTORY_IDS, Endpoint, Uuid, uuid_from_text, uuid_to_text
+from tidelog.runtime.log_directories import require_different
 from tidelog.runtime.os_disk import OsDisk
 
 _CHOICES: Final = "`--standalone`, `--initial-controllers` or `--no-initial-controllers`"
@@ -68,31 +70,58 @@ def format_node(
     ignore_formatted: bool = False,
     first_voters: FirstVoters = NO_CHOICE,
 ) -> bool:
-    """Writes `meta.properties` into a node's data directory, which is made when missing, and before
-    that the first voters of a quorum that keeps them in its log. Returns false for a directory that
-    was formatted already and is to be left alone. Raises `UsageError` when it is formatted, for
-    another cluster even if it would be left alone, or is not empty and no data directory."""
+    """Writes `meta.properties` into each of a node's log directories, which are made when missing,
+    and before that the first voters of a quorum that keeps them in its log. Directories that were
+    formatted already may be left alone; returns whether there were others. Raises `UsageError` when
+    one is formatted, for another cluster even if it would be left alone, or is not empty and no
+    data directory."""
     voters, directory_id = decide_first_voters(config, first_voters, new_uuid())
-    disk = OsDisk(config.log_dir)
-    disk.lock()
-    try:
-        if is_formatted(disk):
-            if ignore_formatted:
-                _require_cluster(disk, cluster_id)
-                return False
-            require_unformatted(disk)
-        elif others := [name for name in disk.list_dir() if name != ".lock"]:
-            raise UsageError(
-                f"`{config.log_dir}` is not empty and no data directory: it has `{others[0]}`",
-                "choose an empty directory in `log.dirs`",
+    require_different(config.all_log_dirs)
+    written = False
+    with ExitStack() as stack:
+        disks = _open_all(config, stack, leaves_out=ignore_formatted)
+        unformatted = [disk for disk in disks if _is_to_format(disk, cluster_id, ignore_formatted)]
+        for disk in unformatted:
+            if disk is disks[0] and voters:
+                write_first_voters(disk, voters, time.time_ns() // 1_000_000)
+            format_directory(
+                disk,
+                cluster_id=cluster_id,
+                node_id=config.node_id,
+                directory_id=directory_id if disk is disks[0] else new_uuid(),
             )
-        if voters:
-            write_first_voters(disk, voters, time.time_ns() // 1_000_000)
-        format_directory(
-            disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id
+            written = True
+    return written
+
+
+def _open_all(config: NodeConfig, stack: ExitStack, *, leaves_out: bool) -> list[OsDisk]:
+    """Each directory, locked. With `leaves_out` another than the first may be unusable: a node that
+    is formatted starts without it."""
+    disks: list[OsDisk] = []
+    for directory in config.all_log_dirs:
+        try:
+            disk = OsDisk(directory)
+            disk.lock()
+        except StorageError:
+            if not (disks and leaves_out):
+                raise
+        else:
+            stack.callback(disk.unlock)
+            disks.append(disk)
+    return disks
+
+
+def _is_to_format(disk: OsDisk, cluster_id: str, ignore_formatted: bool) -> bool:
+    if is_formatted(disk):
+        if ignore_formatted:
+            _require_cluster(disk, cluster_id)
+            return False
+        require_unformatted(disk)
+    elif others := [name for name in disk.list_dir() if name != ".lock"]:
+        raise UsageError(
+            f"`{disk.root}` is not empty and no data directory: it has `{others[0]}`",
+            "choose an empty directory in `log.dirs`",
         )
-    finally:
-        disk.unlock()
     return True
 
 

@@ -1,7 +1,7 @@
 """One node as a process: from a properties file to an exit code.
 
-Order of the start, so that a refusal leaves nothing behind: the configuration, the lock on the
-data directory, the ports (bound, not yet listening), the node over its log directory (which may
+Order of the start, so that a refusal leaves nothing behind: the configuration, the locks on the log
+directories, the ports (bound, not yet listening), the node over its log directories (which may
 recover logs for a while), then the listeners open and the loop runs.
 
 Exit codes: 0 after a clean stop, 2 for an error that the operator has to correct, 70 after a bug,
@@ -21,13 +21,14 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import uvloop
 
 from tidelog.config import NodeConfig, parse_assignment
-from tidelog.env.disk import Disk
+from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
@@ -35,10 +36,10 @@ from tidelog.runtime import clock, process
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
+from tidelog.runtime.log_directories import open_disks
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.node_file import read_node_config
-from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
-from tidelog.runtime.os_disk import OsDisk
+from tidelog.runtime.open_files import SPARE_DESCRIPTORS, share_of_files
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -46,7 +47,7 @@ EXIT_FAILED: Final = 1
 _LIFELINE_GRACE_S: Final = 5.0
 
 
-CoreFactory = Callable[[NodeConfig, Disk, int, TraceSink], Core]
+CoreFactory = Callable[[NodeConfig, Sequence[Disk | OfflineDisk], int, TraceSink], Core]
 """Builds the core of a node, `broker.node.Node` in production, from the seed of its generator too.
 Raises `UsageError` or `StorageError` when the log directory cannot be opened."""
 
@@ -61,13 +62,15 @@ class Started:
     hint: str = ""
 
 
-def production_core(config: NodeConfig, disk: Disk, prng_seed: int, trace_sink: TraceSink) -> Core:
+def production_core(
+    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], prng_seed: int, trace_sink: TraceSink
+) -> Core:
     """The real node. Imported late, so that tests of the driver do without it."""
     process.skip_test_libraries()
     from tidelog.broker.node import Node
 
     wall_ms = time.time_ns() // 1_000_000
-    return Node(config, disk, prng_seed, trace_sink, now=clock.now(), wall_ms=wall_ms)
+    return Node(config, disks, prng_seed, trace_sink, now=clock.now(), wall_ms=wall_ms)
 
 
 def run_node(
@@ -123,35 +126,29 @@ def _start(
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
     descriptors = process.raise_open_files()
-    if not Path(config.log_dir).is_dir():
-        raise UsageError(
-            f"the data directory `{config.log_dir}` does not exist",
-            "format it with `tidelog format FILE --cluster-id ID`, or correct `log.dirs`",
-        )
-    open_files = OpenFiles(share_of_files(descriptors))
-    disk = OsDisk(config.log_dir, open_files)
-    disk.lock()
-    stack.callback(disk.unlock)
+    file_limit = share_of_files(descriptors)
+    disks, open_files = open_disks(config.all_log_dirs, file_limit, stack)
     sockets = [(endpoint, sock) for endpoint in config.listeners for sock in bind(endpoint)]
     stack.callback(close_all, [sock for _, sock in sockets])
     events = open_events(config, log)
     if events is not None:
         stack.callback(events.close)
-    core = make_core(config, disk, secrets.randbits(64), events or log)
+    core = make_core(config, disks, secrets.randbits(64), events or log)
     loop = uvloop.new_event_loop()
     stack.callback(loop.close)
     driver = Driver(
         core,
-        disk,
+        disks,
         log,
         loop=loop,
         connect_timeout_ms=config.broker.connect_timeout_ms,
         max_connections=min(
-            config.broker.max_connections, descriptors - open_files.limit - SPARE_DESCRIPTORS
+            config.broker.max_connections, descriptors - file_limit - SPARE_DESCRIPTORS
         ),
         events=events,
     )
-    open_files.sync_later = driver.sync_later
+    for number, files in enumerate(open_files):
+        files.sync_later = partial(driver.sync_later, disk=number)
     if events is not None and config.events.topic_enable and config.is_broker:
         # It brings the client along, which no other part of a node needs.
         from tidelog.runtime.event_topic import EventTopic, stop_publishing

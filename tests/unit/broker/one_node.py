@@ -9,6 +9,7 @@ still unless a test or a waiting client moves it.
 """
 
 from collections import defaultdict, deque
+from collections.abc import Sequence
 from typing import Any
 
 from tidelog.broker.api import k62_broker_registration, k63_broker_heartbeat
@@ -28,7 +29,9 @@ from tidelog.env.effects import (
     Exit,
     Flush,
     Flushed,
+    FlushFailed,
     Input,
+    OnDisk,
     Opened,
     Received,
     Replace,
@@ -37,7 +40,7 @@ from tidelog.env.effects import (
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Level, TraceList
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.identity import format_directory
 from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec
@@ -71,21 +74,32 @@ class OneNode:
         self,
         *,
         disk: MemoryDisk | None = None,
+        more_disks: Sequence[MemoryDisk] = (),
         alone: bool = True,
         reaches_itself: bool = False,
+        seed: int = 7,
         **settings: str,
     ) -> None:
         """Starts the node and unfences it if it is `alone`; else the test acts for other voters.
-        The node `reaches_itself`, or the test acts for its other end."""
+        The node `reaches_itself`, or the test acts for its other end. Another process on a disk
+        needs another `seed`, unless the last one has ended cleanly."""
         given = {name.replace("_", "."): value for name, value in settings.items()}
         config = parse_node_config(SETTINGS | given)
         self.disk = disk or MemoryDisk(root="host1")
         if disk is None:
             format_directory(self.disk, cluster_id=CLUSTER_ID, node_id=1, directory_id=DIRECTORY_ID)
+        # The first is `disk`.
+        self.disks: list[MemoryDisk] = [self.disk, *more_disks]
         self.trace = TraceList()
         self.now = Instant(1000)
         self.node = Node(
-            config, self.disk, 7, self.trace, now=self.now, wall_ms=WALL_MS, trace_level=Level.INFO
+            config,
+            self.disks,
+            seed,
+            self.trace,
+            now=self.now,
+            wall_ms=WALL_MS,
+            trace_level=Level.INFO,
         )
         # What was not carried out here but matters to a test.
         self.closed: list[int] = []
@@ -144,15 +158,25 @@ class OneNode:
                     self.node.receive(
                         Closed(self._loops.pop(connection_id), CloseReason.PEER), self.now
                     )
-            case Flush(file, subject):
-                self.disk.sync(file)
-                self.node.receive(Flushed(subject), self.now)
-            case Replace(path, data, subject):
-                self.disk.replace(path, data)
-                if subject is not None:
-                    self.node.receive(Flushed(subject), self.now)
+            case Flush() | Replace():
+                self._make_durable(0, effect)
+            case OnDisk(number, work):
+                self._make_durable(number, work)
             case Exit():
                 self.exits.append(effect)
+
+    def _make_durable(self, number: int, work: Flush | Replace) -> None:
+        disk = self.disks[number]
+        try:
+            if isinstance(work, Flush):
+                disk.sync(work.file)
+            else:
+                disk.replace(work.path, work.data)
+        except StorageError as error:
+            self.node.receive(FlushFailed(work.subject, str(error), number), self.now)
+        else:
+            if work.subject is not None:
+                self.node.receive(Flushed(work.subject), self.now)
 
     def _loop(self, connection_id: int) -> None:
         """The node connects to its own listener."""

@@ -61,7 +61,7 @@ def test_a_process_that_was_never_registered_hands_on_the_epoch_of_the_one_befor
     second.receive(StopRequested())
     second.run_until_exit()
     third = OneNode(disk=first.disk, alone=False, **voters)
-    assert third.node._directory.clean_shutdown.broker_epoch == epoch
+    assert third.node._directories.clean_shutdown.broker_epoch == epoch
 
 
 def test_a_node_that_is_only_a_controller_has_no_broker() -> None:

@@ -45,7 +45,7 @@ class Life:
         self.lifecycle = BrokerLifecycle(
             config=parse_node_config(SETTINGS | given),
             cluster_id="cluster",
-            directory_id=Uuid(b"d" * 16),
+            log_dirs=(Uuid(b"d" * 16),),
             incarnation_id=Uuid(b"i" * 16),
             previous_broker_epoch=previous_broker_epoch,
             trace=Trace(self.trace),

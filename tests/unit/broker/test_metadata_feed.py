@@ -9,7 +9,7 @@ from tidelog.model import TopicPartition
 
 
 def retention_of(node: OneNode, topic: str) -> int:
-    log = node.node._directory.logs[TopicPartition(topic, 0)]
+    log = node.node._directories.logs[TopicPartition(topic, 0)]
     config: LogConfig = log.config
     return config.retention_ms
 
@@ -61,5 +61,5 @@ def test_throttled_rates_follow_the_dynamic_configuration(node):
 def test_the_expiry_of_producers_follows_the_dynamic_configuration(node):
     """Of the logs that are there already, too."""
     alter(node.client(), BROKER, "", "producer.id.expiration.ms", "77")
-    log = node.node._directory.logs[TopicPartition("plain", 0)]
+    log = node.node._directories.logs[TopicPartition("plain", 0)]
     assert log.config.producer_id_expiration_ms == 77

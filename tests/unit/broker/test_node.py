@@ -24,7 +24,7 @@ from tidelog.wire.values import millis
 def made(disk: MemoryDisk, **settings: str) -> Node:
     given = {name.replace("_", "."): value for name, value in settings.items()}
     config = parse_node_config(SETTINGS | given)
-    return Node(config, disk, 1, TraceList(), now=Instant(0), wall_ms=WALL_MS)
+    return Node(config, [disk], 1, TraceList(), now=Instant(0), wall_ms=WALL_MS)
 
 
 def formatted(node_id: int) -> MemoryDisk:

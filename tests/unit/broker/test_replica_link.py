@@ -76,7 +76,7 @@ class Leader:
 
     @property
     def log_end_offset(self) -> int:
-        end: int = self.node.node._directory.logs[PARTITION].log_end_offset
+        end: int = self.node.node._directories.logs[PARTITION].log_end_offset
         return end
 
 

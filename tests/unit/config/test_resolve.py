@@ -111,7 +111,7 @@ def test_a_kafka_file_is_read_whole() -> None:
         ("log__cleanup__policy", "burn", "must be a list of compact, delete", "`delete`"),
         ("auto__create__topics__enable", "maybe", "must be true or false", "`true`"),
         ("replica__selector__class", "my.Selector", "must be one of org.apache.kafka.common.", ""),
-        ("log__dirs", "a,b", "names 2 directories", "one node per disk"),
+        ("log__dirs", "a,b,a", "names `a` more than once", "each directory once"),
         ("log__dirs", None, "`log.dirs` is missing", "log.dirs=data"),
         ("node__id", None, "`node.id` is missing", "node.id=1"),
         ("node__id", "-1", "must be at least 0", "id"),

@@ -11,21 +11,26 @@ from tests.unit.controller.harness import (
     an_image,
     at_once,
     directory_of,
+    to_the_end,
     topic_id_of,
 )
+from tidelog.controller.brokers import decide_heartbeat
 from tidelog.controller.directories import decide_assign_replicas
 from tidelog.controller.events import Cause, CauseKind
+from tidelog.controller.heartbeats import BrokerSessions
 from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import (
     AlterPartition,
     AssignedReplica,
     AssignReplicas,
     AssignReplicasResult,
+    BrokerHeartbeat,
     IsrMember,
     IsrProposal,
     ReplicaDirectory,
 )
 from tidelog.controller.partitions import decide_leaderless
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, Uuid
@@ -124,3 +129,71 @@ def test_nothing_new_writes_nothing_and_faults_are_distinguished():
     assert decision.response.results[0].error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     with pytest.raises(ProtocolError, match="epoch"):
         at_once(decide_assign_replicas(a_view(image), stranger._replace(broker_epoch=9)))
+
+
+# Several directories -----------------------------------------------------------------------
+
+FIRST, SECOND, GONE = (Uuid(letter * 16) for letter in (b"f", b"s", b"g"))
+
+
+def image_of_two(said: Uuid, **changes: object) -> MetadataImage:
+    """Broker 1 has two directories; its replica is in the one that was `said`."""
+    broker = replace(a_broker(1), log_dirs=(FIRST, SECOND))
+    partition = replace(PARTITION, directories=(said, *HOMES[1:]), **changes)
+    return an_image(broker, *LIVE[1:], elr=True, orders=[partition])
+
+
+def beat(image: MetadataImage, *offline: Uuid) -> MetadataImage:
+    """The image after a heartbeat of broker 1 that names these directories."""
+    heartbeat = BrokerHeartbeat(1, 10, image.offset, False, False, offline)
+    sessions = BrokerSessions(9000, 500)
+    for broker in image.brokers.values():
+        sessions.register(broker.node_id, broker.broker_epoch)
+    view = a_view(image)
+    decision = to_the_end(decide_heartbeat(view, sessions, heartbeat, Instant(0)), view)
+    return after(image, decision.records)
+
+
+def test_a_directory_that_is_offline_takes_its_replicas_out_and_nothing_else():
+    image = beat(image_of_two(SECOND), SECOND)
+    assert image.brokers[1].log_dirs == (FIRST,)
+    assert (of(image).leader, of(image).isr) == (2, (2, 3))
+    assert image.offline_replicas(of(image)) == (1,)
+    assert not image.brokers[1].fenced
+    other = image_of_two(FIRST)
+    assert of(beat(other, SECOND)) == of(other)
+    # Named again and again, it changes nothing more.
+    assert beat(image, SECOND).offset == image.offset
+
+
+def test_a_replica_in_a_directory_that_is_offline_neither_leads_nor_joins():
+    image = beat(image_of_two(SECOND, isr=(1,), eligible_leaders=()), SECOND)
+    assert (of(image).leader, of(image).eligible_leaders) == (-1, (1,))
+    assert not at_once(decide_leaderless(a_view(image), Cause(CauseKind.STILL_LEADERLESS))).records
+    image = beat(image_of_two(SECOND), SECOND)
+    members = IsrMember(2, -1), IsrMember(3, -1), IsrMember(1, -1)
+    epochs = of(image).leader_epoch, of(image).partition_epoch
+    proposal = IsrProposal(ORDERS, 0, *epochs, members)
+    request = AlterPartition(2, 20, (proposal,))
+    assert not at_once(decide_alter_partition(a_view(image), request)).records
+
+
+def test_a_log_begun_anew_elsewhere_is_no_longer_complete():
+    """Its former directory is not registered any more: it leaves ISR and ELR, in a new epoch."""
+    image = say(image_of_two(GONE, leader=2, eligible_leaders=()), 1, FIRST)
+    assert (of(image).isr, of(image).directory_of(1)) == ((2, 3), FIRST)
+    assert of(image).leader_epoch == PARTITION.leader_epoch + 1
+    image = say(image_of_two(GONE, isr=(2,), leader=2, eligible_leaders=(1,)), 1, FIRST)
+    assert of(image).eligible_leaders == ()
+
+
+def test_a_log_that_moved_between_directories_keeps_its_part():
+    image = say(image_of_two(SECOND), 1, FIRST)
+    assert (of(image).isr, of(image).leader, of(image).leader_epoch) == ((1, 2, 3), 1, 4)
+    assert of(image).directory_of(1) == FIRST
+
+
+def test_the_last_replica_may_be_begun_anew():
+    """The operator took the disk away, and no other replica has the records."""
+    image = say(image_of_two(GONE, isr=(1,), leader=-1, eligible_leaders=()), 1, FIRST)
+    assert (of(image).isr, of(image).leader) == ((1,), 1)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from tests.unit.log.harness import LogBench
 from tidelog.env.trace import Trace
+from tidelog.log.directories import LogDirectories
 from tidelog.replication.brokers import BrokerEpochs
 from tidelog.replication.measures import Measures
 from tidelog.replication.shared import Env
@@ -22,4 +23,6 @@ def make_env(bench: LogBench, broker_epoch: int = 7) -> Env:
     brokers.own_epoch = broker_epoch
     work = TurnWork(config.metadata_work_per_turn)
     throttles, measures = Throttles(1, config), Measures(trace)
-    return Env(1, config, brokers, trace, bench.directory, throttles, measures, work)
+    return Env(
+        1, config, brokers, trace, LogDirectories.of_one(bench.directory), throttles, measures, work
+    )

@@ -45,12 +45,12 @@ class Ward:
 
     def reports(self, now: int) -> list[Uuid]:
         """The directory ids that are reported at this instant, and not answered."""
-        self.quarantine.maybe_send(Instant(now))
+        self.quarantine.reports.maybe_send(Instant(now))
         found = []
         for output in self.outbox.take():
             assert isinstance(output, SendAssignReplicas)
             found += [item.directory_id for item in output.assignments]
-            self.quarantine.on_response(output.token, "no controller", Instant(now))
+            self.quarantine.reports.on_response(output.token, "no controller", Instant(now))
         return found
 
 
@@ -72,12 +72,12 @@ def test_reports_are_repeated_until_the_metadata_has_them():
     ward = Ward()
     ward.withholds(IN_SYNC)
     assert ward.reports(0) == [LOST_DIRECTORY]
-    assert ward.reports(49) == [] and ward.quarantine.deadline() == 50
+    assert ward.reports(49) == [] and ward.quarantine.reports.deadline() == 50
     assert ward.reports(50) == [LOST_DIRECTORY]
     ward.withholds(LOST)
     assert ward.reports(100) == [DIRECTORY_ID]
     assert not ward.withholds(replace(LOST, directories=IN_SYNC.directories))
-    assert ward.reports(200) == [] and ward.quarantine.deadline() is None
+    assert ward.reports(200) == [] and ward.quarantine.reports.deadline() is None
 
 
 def test_a_restart_finds_the_log_damaged_though_it_is_only_shorter():
@@ -99,7 +99,7 @@ def test_a_lost_log_that_is_sound_again_is_believed_after_it_was_read():
     quarantine = Quarantine(env)
     assert not quarantine.withholds(PARTITION, TOPIC_ID, LEADERLESS, CONFIG)
     assert fresh.log.log_end_offset == 5
-    quarantine.maybe_send(Instant(0))
+    quarantine.reports.maybe_send(Instant(0))
     (report,) = env.outbox.take()
     assert isinstance(report, SendAssignReplicas)
     assert report.assignments[0].directory_id == DIRECTORY_ID

@@ -69,7 +69,7 @@ class RunningDriver:
         self.loop = uvloop.new_event_loop()
         self.driver = Driver(
             self.core,
-            core.disk,
+            [core.disk],
             LogLines("b1", self.log_text),
             loop=self.loop,
             connect_timeout_ms=2000,

@@ -18,10 +18,10 @@ from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.sharing import Sharing
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
-from tidelog.env.disk import Disk
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.kraft.quorum import Quorum
+from tidelog.log.directories import LogDirectories
 from tidelog.metadata.image import MetadataImage
 from tidelog.replication.replicas import Replicas
 
@@ -57,10 +57,10 @@ class HasConfig(Protocol):
     config: NodeConfig
 
 
-class HasDisk(Protocol):
-    """The log directory, for how full it is."""
+class HasDirectories(Protocol):
+    """The node's log directories."""
 
-    disk: Disk
+    directories: LogDirectories
 
 
 class HasFetchSessions(Protocol):

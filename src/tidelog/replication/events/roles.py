@@ -92,6 +92,24 @@ class ReplicaOffline(PartitionEvent):
     """What the device answered."""
 
 
+@event("settle", "set aside", level=Level.WARN)
+class CopySetAside(PartitionEvent):
+    """A partition has logs in two directories; this one is not the replica, and is kept."""
+
+    reason: ClassVar = "another directory has the replica's log"
+    root: str
+
+
+@event("open", "withheld", level=Level.WARN)
+class ReplicaOutOfReach(PartitionEvent):
+    """No log was made: the one that the metadata knows may be in a directory that is offline."""
+
+    reason: ClassVar = (
+        "its log directory is offline; hint: repair the disk, or take it out of `log.dirs` to have "
+        "the replica made anew, then start the node again"
+    )
+
+
 @event("end", "cleaned")
 class CleaningEnded(PartitionEvent):
     """A round of compaction is over."""

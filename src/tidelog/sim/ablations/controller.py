@@ -1,10 +1,11 @@
 """Safeguards of the controller, and what it decides without them."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.controller import brokers, elections, isr_proposals, partitions, slices
 from tidelog.controller.events import Cause, CauseKind
-from tidelog.sim.ablations.safeguard import Original, guard
+from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 
 
 def _elect_any_replica(partition: Any, replicas: Any, isr: Any, elr: Any, rules: Any) -> Any:
@@ -32,6 +33,10 @@ def _elect_last_known(elect: Original, partition: Any, replicas: Any, *rest: Any
     return outcome, leader
 
 
+def _lead_from_any_directory(rules_of: Original, *args: Any) -> Any:
+    return replace(rules_of(*args), has_directory=lambda *_: True)
+
+
 SAFEGUARDS: Final = (
     guard("s10", "elections-from-isr", "a leader that lacks committed records").replaced(
         elections, "_elect", _elect_any_replica
@@ -56,5 +61,8 @@ SAFEGUARDS: Final = (
         "removal-begins-a-term",
         "a fetch of a former replica that counts for its empty successor",
     ).replaced(elections, "without", lambda *_: ()),
+    guard_of_cluster(
+        "several-disks", "directories-are-registered", "a leader whose log is on a disk that died"
+    ).wrapped(partitions, "rules_of", _lead_from_any_directory),
 )
 """Of elections, registrations and proposals."""

@@ -31,8 +31,8 @@ class DisksAreSound(Checker):
 
     def at_end(self, evidence: Evidence) -> None:
         for host in evidence.world.hosts.values():
-            with host.disk.observed():
-                complaints = scrub(host.disk, settled=True)
+            with host.observed():
+                complaints = [each for disk in host.disks for each in scrub(disk, settled=True)]
             if host.disk.was_damaged:
                 # A bad checkpoint counts as empty, and is written anew when its time comes.
                 passed = (*OFFSET_FILES, *_unread(host))
@@ -85,7 +85,10 @@ class CommittedIsDurable(Checker):
                 self.reject(f"{pid}: {last} is committed, and on the devices of {held} only")
 
     def _held_by(self, host: Host, evidence: Evidence) -> list[PartitionId]:
-        files = host.disk.durable_files()
+        return [pid for disk in host.disks for pid in self._held_on(disk, evidence)]
+
+    def _held_on(self, disk: SimDisk, evidence: Evidence) -> list[PartitionId]:
+        files = disk.durable_files()
         found: list[PartitionId] = []
         for pid, true_log in evidence.oracle.logs.items():
             directory = f"{pid.topic}-{pid.partition}"
@@ -103,7 +106,7 @@ class CommittedIsDurable(Checker):
             if log_start_in(files, directory) > last.last_offset or any(
                 BatchMark(each.base_offset, each.last_offset, each.leader_epoch, each.crc)[:count]
                 == last[:count]
-                for each in reversed(self._reader.batches(host.disk.root, files, directory))
+                for each in reversed(self._reader.batches(disk.root, files, directory))
             ):
                 found.append(pid)
         return found
@@ -147,15 +150,17 @@ class RecoveredFromImage(Checker):
         self._images[disk.root] = self._reader.images(disk, names) | known
 
     def after_opening(self, host: Host) -> None:
-        """A process may have opened more of its logs; a start with work that costs time opens them
-        in slices, and does nothing else before all are open."""
-        node, images = host.node, self._images.get(host.disk.root)
-        if node is not None and images:
-            parsed = {name: parse_partition_name(name) for name in images}
-            self.after_start(
-                host.disk,
-                [name for name, one in parsed.items() if one is None or node.has_opened(one)],
-            )
+        """A process may have opened more of its logs, on the disks that let it; a start with work
+        that costs time opens them in slices, and does nothing else before all are open."""
+        node = host.node
+        for disk in host.disks:
+            images = self._images.get(disk.root)
+            if node is not None and images and disk.is_well:
+                parsed = {name: parse_partition_name(name) for name in images}
+                self.after_start(
+                    disk,
+                    [name for name, one in parsed.items() if one is None or node.has_opened(one)],
+                )
 
     def after_start(self, disk: SimDisk, names: Collection[str] | None = None) -> None:
         """The next process has opened its logs, or those of these names, and done nothing else

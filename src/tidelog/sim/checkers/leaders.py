@@ -29,7 +29,7 @@ class LeaderCompleteness(Checker):
             return
         self._seen[pid] = partition.leader_epoch
         true_log = evidence.oracle.logs.get(pid)
-        if true_log is None or not host.disk.is_sound:
+        if true_log is None or not host.all_sound:
             return
         log = partition.log
         who = f"{host.name} leads {pid} in epoch {partition.leader_epoch}"

@@ -130,7 +130,7 @@ class LogMatching(Checker):
         live: dict[Partition, int] = {}
         for host, partition in evidence.replicas():
             true_log = evidence.oracle.logs.get(partition_id(partition))
-            if true_log is not None and partition.offline is None and host.disk.is_well:
+            if true_log is not None and partition.offline is None and host.all_well:
                 live[partition] = self._compare(evidence, host, partition, true_log)
         self._compared = live
 
@@ -214,7 +214,7 @@ class LateReplicasWait(Checker):
     def at_end(self, evidence: Evidence) -> None:
         for host in evidence.world.hosts.values():
             node = host.node
-            if node is None or not host.disk.is_well:
+            if node is None or not host.all_well:
                 continue
             replicas, image = node.broker.replicas, node.broker.image
             if replicas.is_behind:

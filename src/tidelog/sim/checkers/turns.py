@@ -73,7 +73,7 @@ class _LongestStep:
     def _end_step(self) -> None:
         host = self._host
         assert host.loop is not None, "work costs time"
-        self._note(host.loop.spent_us + host.disk.spent_us)
+        self._note(host.loop.spent_us + sum(disk.spent_us for disk in host.disks))
 
     def _note(self, spent_us: int) -> None:
         took_us, self._before_us = spent_us - self._before_us, spent_us

@@ -99,6 +99,8 @@ class SimDisk(MemoryDisk):
         self.damaged = False
         # Whether a fault has ever changed bytes.
         self.was_damaged = False
+        # Operations that a disk which fails as a whole has refused.
+        self.refused_count = 0
         # Called before a power cut.
         self.on_crash: Callable[[SimDisk], None] | None = None
         # How often what happened.
@@ -171,6 +173,7 @@ class SimDisk(MemoryDisk):
             self.witness(operation, path)
         if self.failing is not None:
             self.hurt = True
+            self.refused_count += 1
         super().begin(operation, path)
         if self.failing_syncs and operation in SYNCS:
             self.loses_on_exit = self.hurt = True

@@ -17,7 +17,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
 from tidelog.kraft.committed import contiguous
-from tidelog.sim.engine.disk import ProcessKilled
+from tidelog.sim.engine.disk import ProcessKilled, SimDisk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
 from tidelog.sim.engine.timeline import Simulation
@@ -133,7 +133,10 @@ class Driver:
         self, host: Host, loop: EventLoop[effects.Effect], emitted: list[effects.Effect]
     ) -> int:
         """Returns when the turn is over whose state has just changed."""
-        disk_us, host.disk.spent_us = host.disk.spent_us, 0
+        disk_us = 0
+        for disk in host.disks:
+            disk_us += disk.spent_us
+            disk.spent_us = 0
         decided, replayed = _metadata_ends(host)
         now = self._simulation.now
         return loop.end_turn(now, disk_us, len(emitted), decided=decided, replayed=replayed)
@@ -222,6 +225,9 @@ class Driver:
                 lane = host.metadata_queue if effects.is_of_metadata(effect) else host.disk_queue
                 lane.append(effect)
                 self._begin_flush(host)
+            case effects.OnDisk():
+                host.disk_queue.append(effect)
+                self._begin_flush(host)
             case effects.HoldReading():
                 pass
             case effects.Exit(code, message):
@@ -243,24 +249,28 @@ class Driver:
         self._network.connect((host.name, connection_id), (target, port), wanted, done)
 
     def _begin_flush(self, host: Host) -> None:
-        lane = host.metadata_queue or host.disk_queue
-        if lane and not host.disk_busy:
-            host.disk_busy = True
-            work, life = lane.popleft(), host.life
-            delay = self._prng.between(*host.flush_ms)
-            self._simulation.at(delay, lambda: self._complete(host, life, work))
+        if host.disk_busy or not (host.metadata_queue or host.disk_queue):
+            return
+        host.disk_busy = True
+        first = host.metadata_queue.popleft() if host.metadata_queue else host.disk_queue.popleft()
+        number, work = (first.disk, first.work) if isinstance(first, effects.OnDisk) else (0, first)
+        life = host.life
+        delay = self._prng.between(*host.flush_ms)
+        self._simulation.at(delay, lambda: self._complete(host, life, number, work))
 
-    def _complete(self, host: Host, life: int, work: effects.Flush | effects.Replace) -> None:
+    def _complete(
+        self, host: Host, life: int, number: int, work: effects.Flush | effects.Replace
+    ) -> None:
         if host.life != life:
             return
         host.disk_busy = False
         self._begin_flush(host)
         try:
-            _make_durable(host, work)
+            _make_durable(host.disks[number], work)
         except ProcessKilled:
             self._on_fuse(host)
         except StorageError as error:
-            self.deliver(host, life, effects.FlushFailed(work.subject, str(error)))
+            self.deliver(host, life, effects.FlushFailed(work.subject, str(error), number))
         else:
             if work.subject is not None:
                 self.deliver(host, life, effects.Flushed(work.subject))
@@ -294,25 +304,25 @@ def _as_read(waiting: list[effects.Input]) -> list[effects.Input]:
     return found
 
 
-def _make_durable(host: Host, work: effects.Flush | effects.Replace) -> None:
+def _make_durable(disk: SimDisk, work: effects.Flush | effects.Replace) -> None:
     """What the thread behind the loop does: its time is drawn, and is not the loop's."""
-    spent_us = host.disk.spent_us
+    spent_us = disk.spent_us
     try:
         if isinstance(work, effects.Flush):
-            host.disk.sync(work.file)
+            disk.sync(work.file)
         else:
-            _replace(host, work.path, work.data)
+            _replace(disk, work.path, work.data)
     finally:
-        host.disk.spent_us = spent_us
+        disk.spent_us = spent_us
 
 
-def _replace(host: Host, path: str, data: bytes) -> None:
+def _replace(disk: SimDisk, path: str, data: bytes) -> None:
     directory, _, _ = path.rpartition("/")
     try:
-        host.disk.replace(path, data)
+        disk.replace(path, data)
     except StorageError:
-        with host.disk.observed():
-            is_gone = bool(directory) and not host.disk.exists(directory)
+        with disk.observed():
+            is_gone = bool(directory) and not disk.exists(directory)
         if not is_gone:
             raise
         # The directory was renamed meanwhile and its log is gone: the file is not needed.

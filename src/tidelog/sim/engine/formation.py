@@ -68,8 +68,14 @@ class Formation:
         return settings | {"process.roles": "broker,controller", "listeners": both}
 
 
-def new_disk(node_id: int, prng: Prng) -> SimDisk:
-    """An empty disk, formatted for a node."""
-    disk = SimDisk(root=f"host{node_id}")
+def new_disk(node_id: int, prng: Prng, number: int = 0) -> SimDisk:
+    """An empty disk, formatted for a node; the first one or another of its disks."""
+    disk = SimDisk(root=f"host{node_id}" if not number else f"host{node_id}-{number}")
     format_directory(disk, cluster_id=CLUSTER_ID, node_id=node_id, directory_id=Uuid(prng.uuid()))
     return disk
+
+
+def more_disks(config: NodeConfig, prng: Prng) -> tuple[SimDisk, ...]:
+    """The disks that a node has beside the first one."""
+    numbers = range(1, len(config.all_log_dirs))
+    return tuple(new_disk(config.node_id, prng, number) for number in numbers)

@@ -2,11 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 
 from tidelog.broker.node import Node
 from tidelog.config import NodeConfig
-from tidelog.env.effects import Closed, CloseReason, Effect, Flush, Input, Opened, Received, Replace
+from tidelog.env.effects import (
+    Closed,
+    CloseReason,
+    Effect,
+    Flush,
+    Input,
+    OnDisk,
+    Opened,
+    Received,
+    Replace,
+)
 from tidelog.env.instant import Instant
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.network import Pipe
@@ -22,6 +33,8 @@ class Host:
     disk: SimDisk
     # Hands an input to the running process, in the world's way.
     deliver: Callable[["Host", int, Input], None]
+    # Its other disks, where it has several; they are numbered from 1.
+    more_disks: tuple[SimDisk, ...] = ()
     # The running process; None while it is down.
     node: Node | None = None
     # Counts processes, so that events for a dead one are dropped.
@@ -43,9 +56,9 @@ class Host:
     next_accepted_id: int = 1
     # How long a flush takes.
     flush_ms: tuple[int, int] = (0, 2)
-    # What the disk has to do, one after the other; the metadata's own lane goes first.
+    # What the disks have to do, one after the other; the metadata's own lane goes first.
     metadata_queue: deque[Flush | Replace] = field(default_factory=deque)
-    disk_queue: deque[Flush | Replace] = field(default_factory=deque)
+    disk_queue: deque[Flush | Replace | OnDisk] = field(default_factory=deque)
     # Whether the disk is at work.
     disk_busy: bool = False
     # Wall time minus the world's time.
@@ -73,6 +86,31 @@ class Host:
         return self.node is not None
 
     @property
+    def disks(self) -> tuple[SimDisk, ...]:
+        """All disks; the first has the metadata log."""
+        return (self.disk, *self.more_disks)
+
+    @property
+    def all_well(self) -> bool:
+        """Whether nothing is wrong with any of its disks now."""
+        return all(disk.is_well for disk in self.disks)
+
+    @property
+    def all_sound(self) -> bool:
+        """Whether all are well and hold what was written to them."""
+        return all(disk.is_sound for disk in self.disks)
+
+    def observed(self) -> AbstractContextManager[object]:
+        """Nothing strikes inside, on any disk."""
+        if not self.more_disks:
+            # After every event.
+            return self.disk.observed()
+        stack = ExitStack()
+        for disk in self.disks:
+            stack.enter_context(disk.observed())
+        return stack
+
+    @property
     def disk_idle(self) -> bool:
         """Whether the disk has done all that the process has asked of it."""
         return not (self.disk_busy or self.metadata_queue or self.disk_queue)
@@ -85,12 +123,14 @@ class Host:
     def set_hardware(self, hardware: Hardware | None) -> None:
         """What work costs from the next start on."""
         self.loop = None if hardware is None else EventLoop(hardware)
-        self.set_disk(self.disk)
+        self.set_disks(self.disks)
 
-    def set_disk(self, disk: SimDisk) -> None:
-        """The machine gets another disk."""
-        self.disk = disk
-        disk.costs = None if self.loop is None else self.loop.costs
+    def set_disks(self, disks: tuple[SimDisk, ...]) -> None:
+        """The machine gets other disks."""
+        self.disk, *others = disks
+        self.more_disks = tuple(others)
+        for disk in disks:
+            disk.costs = None if self.loop is None else self.loop.costs
 
     @property
     def running(self) -> bool:

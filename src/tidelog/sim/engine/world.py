@@ -28,7 +28,7 @@ from tidelog.replication.events.roles import FollowingBegan, LeadershipBegan, Re
 from tidelog.sim.engine.client_machine import CLIENT, ClientMachine
 from tidelog.sim.engine.disk import ProcessKilled
 from tidelog.sim.engine.driver import Driver
-from tidelog.sim.engine.formation import WALL_START_MS, Formation, new_disk
+from tidelog.sim.engine.formation import WALL_START_MS, Formation, more_disks, new_disk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network
 from tidelog.sim.engine.timeline import NodeTrace, Simulation
@@ -85,6 +85,7 @@ class World(Simulation):
                 disk,
                 self.driver.deliver,
             )
+            host.more_disks = more_disks(host.config, self.prng)
             self.hosts[node_id] = self.network.machines[host.name] = host
             self._by_name[host.name] = host
         if voters_in_log:
@@ -146,7 +147,7 @@ class World(Simulation):
         try:
             host.node = Node(
                 host.config,
-                host.disk,
+                host.disks,
                 self.prng.next_u64(),
                 NodeTrace(host.name, self.emit),
                 now=host.local(self.now),
@@ -205,7 +206,8 @@ class World(Simulation):
         self._end_process(host)
         host.ends = {}
         host.powered = False
-        host.disk.crash(self.prng if torn else None)
+        for disk in host.disks:
+            disk.crash(self.prng if torn else None)
 
     def stop(self, node_id: int) -> None:
         """SIGTERM."""
@@ -252,10 +254,11 @@ class World(Simulation):
                 host.flush_ms = hardware.flush_ms
 
     def wipe(self, node_id: int) -> None:
-        """The disk of a dead machine is replaced by an empty one, formatted for the same node."""
+        """The disks of a dead machine are replaced by empty ones, formatted for the same node."""
         host = self.hosts[node_id]
         assert host.node is None, f"{host.name} runs"
-        host.set_disk(new_disk(node_id, self.prng))
+        first = new_disk(node_id, self.prng)
+        host.set_disks((first, *more_disks(host.config, self.prng)))
 
     # Links ---------------------------------------------------------------------------------
 

@@ -164,7 +164,7 @@ class Oracle:
                 true_log.contents += contents_of(log, start, log.high_watermark)
         except (StorageError, ProtocolError, CorruptBatch):
             # A disk that fails now is looked at when it works again.
-            assert not host.disk.is_sound, f"{host.name}: {log.topic_partition} cannot be read"
+            assert not host.all_sound, f"{host.name}: {log.topic_partition} cannot be read"
             return
         true_log.batches += fresh
         true_log.end_offset = log.high_watermark

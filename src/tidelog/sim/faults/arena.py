@@ -121,17 +121,19 @@ class Arena:
         """Starts a dead process again."""
         self.lose_unflushed(host)
         # What the last process noticed ends none after it.
-        host.disk.hurt = host.disk.damaged
+        for disk in host.disks:
+            disk.hurt = disk.damaged
         started = self.world.start(host.node_id)
         self.world.note(f"world {host.name}: {'started' if started else 'did not start'}")
-        if started and host.disk.is_well:
+        if started and host.all_well:
             self.bad_disks.pop(host.node_id, None)
 
     def lose_unflushed(self, host: Host) -> None:
         """Lets go what a failed flush should have saved, once."""
-        if host.disk.loses_on_exit:
-            host.disk.crash(self.prng)
-            host.disk.loses_on_exit = False
+        for disk in host.disks:
+            if disk.loses_on_exit:
+                disk.crash(self.prng)
+                disk.loses_on_exit = False
 
     def victim(self) -> Host:
         """A node by chance, or one with a role."""

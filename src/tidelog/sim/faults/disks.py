@@ -82,6 +82,27 @@ def _stall(arena: Arena) -> Lasts:
     host.flush_ms = arena.swarm.flush_range_ms
 
 
+def _die(arena: Arena) -> Lasts:
+    host = arena.any_host()
+    if not host.more_disks or not _may_break(arena, host):
+        return
+    disk = arena.prng.choice(host.more_disks)
+    if not disk.is_well:
+        return
+    disk.failing = "input/output error"
+    refused = disk.refused_count
+    yield Lasting(f"{disk.root}: {DiskFault.DISK_DIES.value}")
+    disk.failing = None
+    if disk.refused_count > refused:
+        disk.fired[DiskFault.DISK_DIES.value] += 1
+    # A process goes on without the directory, so an operator has to start it again.
+    if host.node is not None and host.node.broker.directories.offline:
+        if arena.prng.chance(1, 2):
+            arena.world.stop(host.node_id)
+        else:
+            arena.world.kill(host.node_id)
+
+
 def _trouble(fault: DiskFault, arena: Arena) -> Lasts:
     host, budget = arena.any_host(), arena.budget
     may_strike = budget.may_lose_data if fault.loses else budget.may_end_uncleanly
@@ -132,5 +153,6 @@ DEVICE_STRIKES: Final[dict[DiskFault, Strike]] = {
     **{fault: partial(_damage, fault) for fault in DiskFault if fault.damages},
     **{fault: partial(_trouble, fault) for fault in _TROUBLES},
     DiskFault.STALL: _stall,
+    DiskFault.DISK_DIES: _die,
     DiskFault.BIT_FLIP_ON_READ: _misread,
 }

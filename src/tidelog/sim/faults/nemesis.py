@@ -70,7 +70,8 @@ class Nemesis:
                 self._arena.restart(host)
         self._devices.end_all()
         for host in self._world.hosts.values():
-            host.disk.heal()
+            for disk in host.disks:
+                disk.heal()
 
     def _supervise(self) -> None:
         now = self._world.now

@@ -8,6 +8,7 @@ from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.event import Event
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceLine
+from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
 from tidelog.log.events import DirectoryLoaded, LogDeleted, LogRestarted, LogTruncated
 from tidelog.log.log import Log
@@ -59,7 +60,10 @@ class Broker:
             wall_ms=1_000_000,
         )
         self.replicas = Replicas(
-            node_id=self.node_id, directory=self.directory, config=self.config, trace=trace
+            node_id=self.node_id,
+            directories=LogDirectories.of_one(self.directory),
+            config=self.config,
+            trace=trace,
         )
         self.sessions = FetchSessions(Prng(self.node_id * 1000 + self.incarnation))
 

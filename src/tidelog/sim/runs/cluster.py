@@ -91,7 +91,8 @@ class ClusterRun:
         self._restarts = stream(seed, "restart")
         self._recovered = RecoveredFromImage()
         for host in self.world.hosts.values():
-            host.disk.on_crash = self._recovered.before_power_cut
+            for disk in host.disks:
+                disk.on_crash = self._recovered.before_power_cut
         self.world.starters.append(self._recovered.after_opening)
         self._voters = OneChangeAtATime()
         self.workload = Workload(self.world, self.history, self.swarm, seed, self._voters.oracle)
@@ -116,7 +117,7 @@ class ClusterRun:
         self.outcome.acknowledged = self.history.acknowledged_count
         self.outcome.faults = self.nemesis.counts
         # What the disks made of the faults is counted there.
-        by_disks = [host.disk.fired for host in self.world.hosts.values()]
+        by_disks = [disk.fired for host in self.world.hosts.values() for disk in host.disks]
         self.outcome.fired = sum(by_disks, start=self.nemesis.fired)
         self.outcome.marks = tuple(sorted({*self.world.marks.names, *self._voters.oracle.marks}))
         self.outcome.election_ms = tuple(self.world.elections.durations_ms)
@@ -160,7 +161,7 @@ class ClusterRun:
 
     def _look(self, host: Host) -> None:
         # The reads of checkers are none of the node's: no fault strikes them.
-        with host.disk.observed():
+        with host.observed():
             self._recovered.after_opening(host)
             self._watch.on_event(host)
 

@@ -19,6 +19,7 @@ from tidelog.sim.scenarios.swarm import (
     draw,
     draw_keyed,
     draw_plain,
+    on_several_disks,
     some,
     stream,
 )
@@ -126,6 +127,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     ),
     "metadata": ("P5: power cuts while topics change", _without_restart("p5-metadata")),
     "disk-faults": ("P7: full, failing and slow disks", _disk_faults),
+    "several-disks": ("nodes with several disks, one of which dies", on_several_disks),
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "transactions": ("transactions while leaders and coordinators die", _transactions),

@@ -99,6 +99,8 @@ class DiskFault(Enum):
     """All of them fail for a while."""
     FLUSH_ERROR = "flush-error-once"
     """One fsync fails and later ones succeed, without what the first should have saved."""
+    DISK_DIES = "disk-dies"
+    """One of several disks of a node fails for good, until the node is started again on it."""
     STALL = "disk-stall"
     """Flushes take up to thirty seconds."""
     BIT_FLIP_ON_READ = "bit-flip-on-read"

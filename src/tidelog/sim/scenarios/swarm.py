@@ -137,6 +137,8 @@ class Swarm:
     Likewise."""
     sharers: int = 0
     """Members of one share group (KIP-932); likewise."""
+    disks: int = 1
+    """Log directories of a node, each on a disk of its own."""
 
     @property
     def damages(self) -> bool:
@@ -168,6 +170,8 @@ class Swarm:
         is_default = self.profile == "default" or self.is_patient
         settings = profile_settings("default" if is_default else "test", self.nodes)
         settings["auto.create.topics.enable"] = "false"
+        if self.disks > 1:
+            settings["log.dirs"] = ",".join(f"data{number}" for number in range(self.disks))
         if self.members:
             settings |= MEMBER_SETTINGS
         if self.sharers:
@@ -232,14 +236,21 @@ class Swarm:
 
 
 def draw(seed: int) -> Swarm:
-    """The options of a seed; in a fifth of the seeds disks go wrong too (P4, P7)."""
+    """The options of a seed; in a fifth of the seeds disks go wrong too (P4, P7), and in a fifth of
+    the others nodes have several."""
     swarm, prng = draw_plain(seed), stream(seed, "swarm of the disks")
+    several = stream(seed, "swarm of the directories")
     if not prng.chance(1, 5):
-        return swarm
+        return on_several_disks(swarm, several) if several.chance(1, 5) else swarm
     if prng.chance(1, 2):
         return on_damaged_disks(swarm, prng)
     disk_faults = some(prng, *REPORTED, DiskFault.STALL)
     return replace(swarm, disk_faults=disk_faults, restart_at_end=True)
+
+
+def on_several_disks(swarm: Swarm, prng: Prng) -> Swarm:
+    """Nodes with two or three disks, of which all but the first may die."""
+    return replace(swarm, disks=prng.between(2, 3), disk_faults=(DiskFault.DISK_DIES,))
 
 
 def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:

@@ -35,7 +35,7 @@ def partitions_of(result):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_every_hosted_partition_with_its_size(node, wire, version):
-    log = node.node._directory.logs[TopicPartition("t", 1)]
+    log = node.node._directories.logs[TopicPartition("t", 1)]
     log.append_as_leader(build_batch([Record(1, None, b"v" * 100)]), 0, 1)
     result = ask(wire, version)
     found = partitions_of(result)

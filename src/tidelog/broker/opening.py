@@ -1,0 +1,177 @@
+"""Opening the log directories of a node: whose they are, and that they belong together.
+
+Nothing is written before every directory is known to be this node's. The first directory has the
+metadata log and must be formatted. Of the others an empty one, a new disk perhaps, gets its
+`meta.properties` here, as Kafka gives it one.
+
+| what is found | what happens |
+| --- | --- |
+| the directory of the metadata log cannot be read | the node does not start |
+| another one cannot be opened, read or written | it is offline, the node starts without it |
+| another node's or another cluster's directory | the node does not start |
+| two directories with the same id | the node does not start |
+| a metadata log in another than the first | the node does not start |
+
+Source: KIP-858; Kafka's `MetaPropertiesEnsemble`, `LogManager`.
+"""
+
+from collections.abc import Sequence
+
+from tidelog.broker.events import DirectoryOfflineAtStart
+from tidelog.config import LogConfig, NodeConfig
+from tidelog.env.disk import Disk, OfflineDisk
+from tidelog.env.effects import EffectQueue, EffectsOfDisk
+from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace
+from tidelog.errors import StorageError, UsageError
+from tidelog.kraft.quorum_state import QuorumStateFile
+from tidelog.log.directories import LogDirectories, OfflineDirectory
+from tidelog.log.directory import LogDirectory
+from tidelog.log.identity import DirectoryIdentity, format_directory, is_formatted, read_identity
+from tidelog.log.partition_directories import parse_partition_name
+from tidelog.log.tail_cache import TailBudget
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid, uuid_to_text
+
+
+def open_directories(
+    config: NodeConfig,
+    disks: Sequence[Disk | OfflineDisk],
+    effects: EffectQueue,
+    prng: Prng,
+    trace: Trace,
+    wall_ms: int,
+) -> LogDirectories:
+    """The log directories with the metadata log, and as many others as a turn may open. Nothing is
+    written to a directory that this node must not use. The generator gives an empty one its id.
+
+    Raises `UsageError` for directories that are not this node's, `StorageError` where the first
+    cannot be used.
+    """
+    first = disks[0]
+    if isinstance(first, OfflineDisk):
+        raise StorageError(first.root, first.error)
+    cluster_id = _check_owner(config, first, read_identity(first)).cluster_id
+    if config.is_controller and set(config.voters) != {config.node_id}:
+        QuorumStateFile.require(first)
+    usable, offline = _usable(config, disks, cluster_id, prng)
+    tails = TailBudget()
+    online = {}
+    for number, disk in usable.items():
+        try:
+            online[number] = LogDirectory.open(
+                disk,
+                effects=EffectsOfDisk(effects, number) if number else effects,
+                trace=trace,
+                default_config=config.log,
+                wall_ms=wall_ms,
+                most_work=max(1, config.replication.metadata_work_per_turn // len(usable)),
+                tails=tails,
+            )
+        except StorageError as error:
+            if not number:
+                raise
+            offline[number] = OfflineDirectory(disk.root, ZERO_UUID, str(error))
+    for directory in offline.values():
+        trace.event(DirectoryOfflineAtStart(root=directory.root, reason=directory.error))
+    _open_metadata_log(config, online[0])
+    return LogDirectories(
+        online, offline, first_takes_logs=config.metadata_dir_takes_logs or len(disks) == 1
+    )
+
+
+def _usable(
+    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], cluster_id: str, prng: Prng
+) -> tuple[dict[int, Disk], dict[int, OfflineDirectory]]:
+    """The disks that have this node's directories, by number, and the others."""
+    usable: dict[int, Disk] = {}
+    offline: dict[int, OfflineDirectory] = {}
+    ids: dict[Uuid, str] = {}
+    empty: list[int] = []
+    for number, disk in enumerate(disks):
+        if isinstance(disk, OfflineDisk):
+            offline[number] = OfflineDirectory(disk.root, ZERO_UUID, disk.error)
+            continue
+        try:
+            if number:
+                _check_metadata_log(disk, disks[0].root)
+            identity = read_identity(disk) if not number or is_formatted(disk) else None
+        except StorageError as error:
+            if not number:
+                raise
+            offline[number] = OfflineDirectory(disk.root, ZERO_UUID, str(error))
+            continue
+        usable[number] = disk
+        if identity is None:
+            empty.append(number)
+        else:
+            _check_member(config, disk, identity, cluster_id, ids)
+    for number in empty:
+        try:
+            _format(config, usable[number], cluster_id, Uuid(prng.uuid()))
+        except StorageError as error:
+            offline[number] = OfflineDirectory(usable.pop(number).root, ZERO_UUID, str(error))
+    return usable, offline
+
+
+def _check_owner(config: NodeConfig, disk: Disk, identity: DirectoryIdentity) -> DirectoryIdentity:
+    if identity.node_id != config.node_id:
+        raise UsageError(
+            f"data directory `{disk.root}` belongs to node `{identity.node_id}`, "
+            f"not to node `{config.node_id}`",
+            "set `node.id` or `log.dirs` to match, or format another directory",
+        )
+    return identity
+
+
+def _check_member(
+    config: NodeConfig,
+    disk: Disk,
+    identity: DirectoryIdentity,
+    cluster_id: str,
+    ids: dict[Uuid, str],
+) -> None:
+    """One more directory of the node; `ids` has those before it."""
+    _check_owner(config, disk, identity)
+    if identity.cluster_id != cluster_id:
+        raise UsageError(
+            f"data directory `{disk.root}` belongs to cluster `{identity.cluster_id}`, "
+            f"another directory of the node to `{cluster_id}`",
+            "take the directory that is not this cluster's out of `log.dirs`",
+        )
+    other = ids.setdefault(identity.directory_id, disk.root)
+    if other != disk.root:
+        raise UsageError(
+            f"`{other}` and `{disk.root}` have the same directory id "
+            f"`{uuid_to_text(identity.directory_id)}`",
+            "one is a copy of the other: take it out of `log.dirs`, or empty it",
+        )
+
+
+def _check_metadata_log(disk: Disk, metadata_root: str) -> None:
+    if disk.exists(str(METADATA_PARTITION)):
+        raise UsageError(
+            f"`{disk.root}` has a metadata log, and that of this node is in `{metadata_root}`",
+            "set `metadata.log.dir` to the directory that has the node's metadata log",
+        )
+
+
+def _format(config: NodeConfig, disk: Disk, cluster_id: str, directory_id: Uuid) -> None:
+    if any(parse_partition_name(name) is not None for name in disk.list_dir()):
+        # Raises: there are logs without the file that says whose they are.
+        read_identity(disk)
+    format_directory(disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id)
+
+
+def _open_metadata_log(config: NodeConfig, directory: LogDirectory) -> None:
+    # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay.
+    if not directory.is_sound(METADATA_PARTITION):
+        directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
+    if METADATA_PARTITION not in directory.logs:
+        directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+    elif directory.logs[METADATA_PARTITION].topic_id != METADATA_TOPIC_ID:
+        # A power cut may leave the name of the file without its content.
+        directory.logs[METADATA_PARTITION].assign_topic_id(METADATA_TOPIC_ID)
+    # The `log.*` properties are for topics.
+    directory.logs[METADATA_PARTITION].reconfigure(
+        LogConfig(segment_bytes=config.quorum.segment_bytes, segment_ms=config.quorum.segment_ms)
+    )

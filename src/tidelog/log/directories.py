@@ -1,0 +1,378 @@
+"""The log directories of a node (JBOD): which log is where, and which of them are offline.
+
+A node has one log directory on each of its disks. Everything about a log stays within the
+directory that it is in, and so do its checkpoints; this module only knows where each log is, and
+asks all directories for what concerns all. With one directory it adds nothing.
+
+The first directory has the metadata log. The others are numbered in the order of `log.dirs`, and
+effects on them name that number (`env/effects.py`). `metadata.log.dir` may be a directory of its
+own, which gets no other log.
+
+**Placement.** A new log goes into the directory that the metadata names. Where it names none, the
+directory with the fewest logs takes it, and the broker reports that directory to the controller. A
+log that the metadata places in a directory that is not here may be in one that is offline: then no
+new log is made, because that would be an empty one. An operator who takes the broken directory out
+of `log.dirs` has decided that the log is to be made anew.
+
+**Offline directories.** The first storage error in a directory takes it offline for the rest of the
+process's life: nothing is read or written there any more. Without the directory of the metadata log
+a node cannot go on, so an error there ends it. A node that was stopped while a directory was
+offline was not stopped cleanly: that directory has no marker.
+
+Invariant `OneDirectoryPerLog`: no partition that is hosted has logs in two directories. A start may
+find such *copies*: a log was made anew while the directory with the former one was offline, before
+the controller had a report of either. The metadata decides which of them is the replica, and
+the others are set aside (`settle`). Kafka does not start then.
+
+Source: KIP-112, KIP-858; Kafka's `LogManager`.
+"""
+
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from tidelog.config import LogConfig
+from tidelog.env.instant import Instant, earliest
+from tidelog.errors import LogDamaged, StorageError
+from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.deleted_files import DeletedSegment
+from tidelog.log.directory import DirectoryClosed, LogDirectory, LogsRecovered
+from tidelog.log.log import Log
+from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.repair import Damage
+from tidelog.model import (
+    LOST_DIRECTORY,
+    METADATA_PARTITION,
+    ZERO_UUID,
+    TopicId,
+    TopicPartition,
+    Uuid,
+)
+
+T = TypeVar("T")
+
+
+class OfflineDirectory(NamedTuple):
+    """A directory that cannot be used."""
+
+    root: str
+    directory_id: Uuid
+    """Zero when it was never read."""
+    error: str
+
+
+class LogDirectories:
+    """All log directories of one node."""
+
+    def __init__(
+        self,
+        online: Mapping[int, LogDirectory],
+        offline: Mapping[int, OfflineDirectory],
+        *,
+        first_takes_logs: bool = True,
+    ) -> None:
+        """By their numbers."""
+        # Has the metadata log.
+        self.metadata = online[0]
+        # Directories in service, and the others, by number.
+        self.online = dict(online)
+        self.offline = dict(offline)
+        # Whether other logs may be beside the metadata log.
+        self._first_takes_logs = first_takes_logs
+        # Directories that have gone offline and that `take_failed` has not returned.
+        self._failed: list[tuple[LogDirectory, str]] = []
+        # Every log in service, and every damaged one, wherever it is.
+        self.logs: Mapping[TopicPartition, Log]
+        self.damaged: Mapping[TopicPartition, Damage]
+        self._gather()
+        # What the last clean stop has left; `None` unless it has closed all directories.
+        stops = [directory.clean_shutdown for directory in self.online.values()]
+        agree = not offline and all(stop == stops[0] for stop in stops)
+        self.clean_shutdown = stops[0] if agree else None
+        # Directories that a clean stop has not closed yet, once it is under way, and the subjects
+        # of the last effects of the others.
+        self._unclosed: list[LogDirectory] | None = None
+        self._closing: set[DirectoryClosed] = set()
+
+    @classmethod
+    def of_one(cls, directory: LogDirectory) -> "LogDirectories":
+        """Those of a node with one directory."""
+        return cls({0: directory}, {})
+
+    def _gather(self) -> None:
+        first, *others = self.online.values()
+        if not others:
+            self.logs, self.damaged = first.logs, first.damaged
+            return
+        self.logs = ChainMap(first.logs, *(each.logs for each in others))
+        self.damaged = ChainMap(first.damaged, *(each.damaged for each in others))
+
+    @property
+    def cluster_id(self) -> str:
+        """The same in all directories."""
+        return self.metadata.cluster_id
+
+    # Where logs are --------------------------------------------------------------------------
+
+    @property
+    def hosting(self) -> list[LogDirectory]:
+        """The directories in service that take logs of partitions."""
+        first = self._first_takes_logs
+        return [each for number, each in self.online.items() if number or first]
+
+    def of(self, key: TopicPartition) -> LogDirectory | None:
+        """Where a log or a damaged log is; `None` for neither."""
+        for directory in self.online.values():
+            if key in directory.logs or key in directory.damaged:
+                return directory
+        return None
+
+    def copies_of(self, key: TopicPartition) -> list[LogDirectory]:
+        """The directories that have a log or a damaged log of this name."""
+        online = self.online.values()
+        return [each for each in online if key in each.logs or key in each.damaged]
+
+    def settle(self, key: TopicPartition, topic_id: TopicId, said: Uuid) -> list[LogDirectory]:
+        """Sets all copies of a log aside but one: that of the topic, in the directory `said` by the
+        metadata, with the most records. Returns where the others were. Raises `StorageError`."""
+        copies = self.copies_of(key) if len(self.online) > 1 else []
+        if len(copies) < 2:
+            return []
+
+        def worth(directory: LogDirectory) -> tuple[bool, bool, int, int]:
+            is_said = directory.directory_id == said
+            log = directory.logs.get(key)
+            if log is None:
+                return directory.damaged[key].topic_id == topic_id, is_said, -1, -1
+            return log.topic_id == topic_id, is_said, log.latest_epoch, log.log_end_offset
+
+        kept = max(copies, key=worth)
+        others = [each for each in copies if each is not kept]
+        for directory in others:
+            with self._using(directory):
+                directory.set_aside(key)
+        return others
+
+    def _holder_of(self, key: TopicPartition) -> LogDirectory:
+        directory = self.of(key)
+        assert directory is not None, f"{key} is in no directory"
+        return directory
+
+    def split(
+        self, items: Iterable[T], key_of: Callable[[T], TopicPartition]
+    ) -> list[tuple[LogDirectory, list[T]]]:
+        """Each directory in service with those of the items whose logs are in it."""
+        parts: dict[LogDirectory, list[T]] = {each: [] for each in self.online.values()}
+        for item in items:
+            directory = self.of(key_of(item))
+            if directory is not None:
+                parts[directory].append(item)
+        return list(parts.items())
+
+    def place_of(self, wanted: Uuid) -> LogDirectory | None:
+        """Where to make a log that the metadata places in the directory `wanted`, zero for no
+        certain one; `None` if it may be in a directory that is offline."""
+        hosting = self.hosting
+        for directory in hosting:
+            if directory.directory_id == wanted:
+                return directory
+        if not hosting or (self.offline and wanted not in (ZERO_UUID, LOST_DIRECTORY)):
+            return None
+        return min(hosting, key=_log_count)
+
+    # Failures --------------------------------------------------------------------------------
+
+    def fail(self, directory: LogDirectory, error: str) -> bool:
+        """Takes a directory offline; returns whether the node can go on without it."""
+        if directory is self.metadata:
+            return False
+        for number, each in list(self.online.items()):
+            if each is directory:
+                del self.online[number]
+                root, directory_id = directory.disk.root, directory.directory_id
+                self.offline[number] = OfflineDirectory(root, directory_id, error)
+                self._failed.append((directory, error))
+                self._gather()
+        return True
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether `take_failed` has something to return."""
+        return bool(self._failed)
+
+    def take_failed(self) -> list[tuple[LogDirectory, str]]:
+        """Directories that have gone offline since the last call, and why."""
+        failed, self._failed = self._failed, []
+        return failed
+
+    @contextmanager
+    def _using(self, directory: LogDirectory) -> Iterator[None]:
+        try:
+            yield
+        except StorageError as error:
+            self.fail(directory, str(error))
+            raise
+
+    def _each(self, act: Callable[[LogDirectory], None]) -> None:
+        """Does something in all directories. One that fails goes offline, and does not keep the
+        others from it, unless it is that of the metadata: then `StorageError` is raised."""
+        for directory in list(self.online.values()):
+            try:
+                act(directory)
+            except StorageError as error:
+                if not self.fail(directory, str(error)):
+                    raise
+
+    # Start -----------------------------------------------------------------------------------
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether every log is in service, or known to be damaged."""
+        return all(directory.is_loaded for directory in self.online.values())
+
+    @property
+    def has_logs_to_load(self) -> bool:
+        """Whether `load` has something to do."""
+        return any(directory.has_logs_to_load for directory in self.online.values())
+
+    def load(self, most_work: int) -> None:
+        """Goes on with the start; each directory gets its share of the work."""
+        loading = [each for each in self.online.values() if each.has_logs_to_load]
+
+        def load_some(directory: LogDirectory) -> None:
+            if directory in loading:
+                directory.load(max(1, most_work // len(loading)))
+
+        self._each(load_some)
+
+    def on_logs_recovered(self, subject: LogsRecovered) -> None:
+        """What the recovery of a directory kept is durable."""
+        for directory in self.online.values():
+            if directory.directory_id == subject.directory_id:
+                directory.on_logs_recovered()
+
+    # Logs ------------------------------------------------------------------------------------
+
+    def create(
+        self, key: TopicPartition, topic_id: TopicId, config: LogConfig, wanted: Uuid = ZERO_UUID
+    ) -> Log:
+        """Makes a new empty log where `place_of` says. Raises `StorageError`."""
+        directory = self.place_of(wanted)
+        assert directory is not None, f"{key} may be in a directory that is offline"
+        with self._using(directory):
+            return directory.create(key, topic_id, config)
+
+    def schedule_delete(self, key: TopicPartition) -> None:
+        """Takes a log out of service, and its files away later. In a directory that is offline
+        they stay. Raises `StorageError`."""
+        for directory in self.copies_of(key):
+            with self._using(directory):
+                directory.schedule_delete(key)
+
+    def set_aside(self, key: TopicPartition) -> None:
+        """Takes a log out of service and keeps its files. Raises `StorageError`."""
+        for directory in self.copies_of(key):
+            with self._using(directory):
+                directory.set_aside(key)
+
+    def quarantine(self, key: TopicPartition, error: LogDamaged) -> None:
+        """Takes a log out of service because its files are damaged."""
+        self._holder_of(key).quarantine(key, error)
+
+    def repair(self, key: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+        """Removes what is damaged of a log and all behind it. Raises `StorageError`."""
+        directory = self._holder_of(key)
+        with self._using(directory):
+            return directory.repair(key, topic_id, config)
+
+    # Files of deleted logs and segments --------------------------------------------------------
+
+    def forget_renamed(self) -> None:
+        """Takes renamed logs out of the checkpoints."""
+        for directory in self.online.values():
+            directory.forget_renamed()
+
+    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
+        """The checkpoints of a directory are durable without its renamed logs."""
+        for directory in self.online.values():
+            if directory.directory_id == subject.directory_id:
+                directory.on_renames_forgotten(subject)
+
+    def clear_renamed(self, most: int) -> int:
+        """Deletes so many renamed directories; returns how many. Raises `StorageError`."""
+        return sum(directory.clear_renamed(most) for directory in self.online.values())
+
+    def add_deleted(self, segment: DeletedSegment) -> None:
+        """The files of a segment are to be deleted at their time."""
+        directory = self.of(segment.topic_partition)
+        if directory is not None:
+            directory.deleted_files.add(segment)
+
+    @property
+    def deleted_files_at(self) -> Instant | None:
+        """When the next of them are due; `None` when there are none."""
+        return earliest(*(each.deleted_files.next_at for each in self.online.values()))
+
+    def clear_deleted(self, now: Instant, most: int) -> None:
+        """Deletes the files of so many segments. Raises `StorageError`."""
+        for directory in self.online.values():
+            directory.deleted_files.clear(now, most)
+
+    # Checkpoints -----------------------------------------------------------------------------
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Asks each directory for its high watermarks."""
+        for directory in self.online.values():
+            directory.checkpoint_high_watermarks()
+
+    def checkpoint_recovery_points(self) -> None:
+        """Asks each directory for its recovery points."""
+        for directory in self.online.values():
+            directory.checkpoint_recovery_points()
+
+    def checkpoint_cleaned(self) -> None:
+        """Asks each directory how far its logs are cleaned."""
+        for directory in self.online.values():
+            directory.checkpoint_cleaned()
+
+    # Stop ------------------------------------------------------------------------------------
+
+    def close_cleanly(self, marker: CleanShutdown, most_work: int = sys.maxsize) -> bool:
+        """Goes on closing directories; returns whether all effects that this needs are emitted. A
+        directory that fails gets no marker. Raises `StorageError` for that of the metadata."""
+        if self._unclosed is None:
+            self._unclosed = list(self.online.values())
+
+        def close(directory: LogDirectory) -> None:
+            assert self._unclosed is not None, "no stop is under way"
+            if directory in self._unclosed:
+                subject = directory.close_cleanly(marker, max(1, most_work))
+                if subject is not None:
+                    self._unclosed.remove(directory)
+                    self._closing.add(subject)
+
+        self._each(close)
+        self._unclosed = [each for each in self._unclosed if each in self.online.values()]
+        return not self._unclosed
+
+    def on_closed(self, subject: Hashable) -> bool:
+        """The effect with this subject is durable, if it is one; returns whether all directories
+        are closed that are in service."""
+        if isinstance(subject, DirectoryClosed):
+            self._closing.discard(subject)
+        return self._unclosed is not None and not self._unclosed and not self._closing
+
+    def on_flush_failed(self, number: int, error: str) -> bool:
+        """A write to the directory of this number failed; returns whether the node can go on."""
+        directory = self.online.get(number)
+        if directory is None:
+            return True
+        self._closing.discard(DirectoryClosed(directory.directory_id))
+        return self.fail(directory, error)
+
+
+def _log_count(directory: LogDirectory) -> int:
+    count = len(directory.logs) + len(directory.damaged)
+    return count - (METADATA_PARTITION in directory.logs)

@@ -1,0 +1,40 @@
+"""Log directories on the file system: locked, different from each other, or offline."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tidelog.env.disk import OfflineDisk
+from tidelog.errors import UsageError
+from tidelog.runtime.log_directories import open_disks, require_different
+
+
+def test_each_directory_is_locked_and_a_missing_one_is_made(tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    first.mkdir()
+    with ExitStack() as stack:
+        disks, files = open_disks([str(first), str(second)], 100, stack)
+        assert [disk.root for disk in disks] == [str(first), str(second)]
+        assert [one.limit for one in files] == [50, 50]
+        for again in ([str(first)], [str(second)]):
+            with pytest.raises(UsageError, match="in use by another process"):
+                open_disks(again, 100, stack)
+    with ExitStack() as stack:
+        open_disks([str(second)], 100, stack)
+
+
+def test_another_than_the_first_may_be_unusable(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("no directory")
+    with ExitStack() as stack:
+        (_, offline), _ = open_disks([str(tmp_path), str(blocked / "b")], 100, stack)
+        assert isinstance(offline, OfflineDisk) and offline.root == str(blocked / "b")
+        with pytest.raises(UsageError, match="does not exist"):
+            open_disks([str(tmp_path / "absent"), str(tmp_path)], 100, stack)
+
+
+def test_one_directory_under_two_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="are the same directory"):
+        require_different([str(tmp_path), str(tmp_path / "link")])

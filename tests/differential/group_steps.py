@@ -62,7 +62,7 @@ def join(draft: Draft, usual: str) -> None:
         one.slot,
         group_id=name,
         session_timeout=draft.good_or(30_000, 0, 1, 10**9),
-        rebalance_timeout=draft.good_or(60_000, -1, 0),
+        rebalance_timeout=draft.good_or(60_000, 10**9),
         member_id=member_id(draft, one, name),
         group_instance_id=instance(draft, one),
         protocol_type=draft.good_or("consumer", "connect", ""),

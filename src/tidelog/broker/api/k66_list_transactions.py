@@ -1,9 +1,10 @@
-"""ListTransactions (66), versions 0-1: the transactional ids that this broker coordinates.
+"""ListTransactions (66), versions 0-2: the transactional ids that this broker coordinates.
 
 Clients ask every broker. While some of the ids are being loaded, the answer is
 COORDINATOR_LOAD_IN_PROGRESS. The list may be limited to states (those that do not exist come back
-in the answer), to producer ids, and from version 1 on to transactions that have run for longer than
-a duration.
+in the answer), to producer ids, from version 1 on to transactions that began longer ago than a
+duration (as in Kafka, an id without a transaction is one of them), and from version 2 on to ids that
+a regular expression matches.
 """
 
 from typing import Final, Protocol
@@ -13,7 +14,8 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasClock, HasTransactions
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.groups.regexes import matching
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.transactions.records import TransactionState
 from tidelog.wire.api import ApiKey
@@ -32,16 +34,14 @@ class Node(HasClock, HasTransactions, Protocol):
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers at once."""
     listed = node.transactions.list_transactions()
-    if listed is None:
-        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        context.answer(
-            reply(
-                context.response_type,
-                error_code=code,
-                unknown_state_filters=(),
-                transaction_states=(),
-            )
-        )
+    pattern = field(request, "transactional_id_pattern", None)
+    try:
+        if listed is None:
+            raise ProtocolError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "ids are being loaded")
+        ids = set(matching(pattern, [each for each, _ in listed])) if pattern else None
+    except ProtocolError as error:
+        empty = {"unknown_state_filters": (), "transaction_states": ()}
+        context.answer(reply(context.response_type, error_code=error.code, **empty))
         return
     producer_ids = set(request.producer_id_filters)
     states = set(request.state_filters)
@@ -54,9 +54,10 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
             "transaction_state": found.state.label,
         }
         for transactional_id, found in sorted(listed, key=lambda pair: pair[0])
-        if (not producer_ids or found.producer_id in producer_ids)
+        if (ids is None or transactional_id in ids)
+        and (not producer_ids or found.producer_id in producer_ids)
         and (not states or found.state.label in states)
-        and (duration_ms < 0 or (not found.state.is_idle and found.start_ms < latest_start_ms))
+        and (duration_ms < 0 or found.state.is_idle or found.start_ms < latest_start_ms)
     ]
     unknown = [name for name in request.state_filters if name not in _NAMES]
     context.answer(
@@ -68,7 +69,7 @@ API: Final = LocalApi(
     key=ApiKey.LIST_TRANSACTIONS,
     doc=__doc__,
     listeners=BROKERS,
-    versions=VersionRange(0, 1),
+    versions=VersionRange(0, 2),
     requires=(on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
     handle=handle,
 )

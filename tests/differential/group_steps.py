@@ -158,7 +158,7 @@ def beat(draft: Draft, usual: str) -> None:
         instance_id=instance(draft, one) if joins or epoch == -2 else None,
         rack_id=None,
         rebalance_timeout=draft.good_or(60_000, -1, 0) if joins else -1,
-        subscribed_topic_names=draft.good_or(topics, [], None) if joins else None,
+        subscribed_topic_names=draft.good_or(topics, None) if joins else None,
         subscribed_topic_regex=draft.good_or(None, "t.*", "[") if joins else None,
         server_assignor=draft.good_or(None, "uniform", "range", "odd"),
         topic_partitions=draft.good_or([], owned, None)

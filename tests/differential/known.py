@@ -123,6 +123,13 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(K.DESCRIBE_CONFIGS, "configs", _BROKER_CONFIGS, _is_broker),
     Known(
         K.CONSUMER_GROUP_HEARTBEAT,
+        "member_epoch",
+        "A group whose first member is subscribed to nothing has the epoch 1 in Kafka and 2 in "
+        "Tidelog.",
+        _is_never,
+    ),
+    Known(
+        K.CONSUMER_GROUP_HEARTBEAT,
         "",
         "A static member that joins again under its own member id: Kafka refuses with "
         "UNRELEASED_INSTANCE_ID until the session is over. Tidelog takes it for the repetition of "

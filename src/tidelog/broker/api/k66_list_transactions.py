@@ -3,8 +3,8 @@
 Clients ask every broker. While some of the ids are being loaded, the answer is
 COORDINATOR_LOAD_IN_PROGRESS. The list may be limited to states (those that do not exist come back
 in the answer), to producer ids, from version 1 on to transactions that began longer ago than a
-duration (as in Kafka, an id without a transaction is one of them), and from version 2 on to ids that
-a regular expression matches.
+duration (as in Kafka, an id without a transaction is one of them), and from version 2 on to ids
+that a regular expression matches.
 """
 
 from typing import Final, Protocol

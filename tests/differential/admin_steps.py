@@ -266,6 +266,16 @@ def log_dirs(draft: Draft, usual: str) -> None:
     )
 
 
+def move_logs(draft: Draft, usual: str) -> None:
+    """Only to directories that neither broker has."""
+    topics = [{"name": draft.topic(), "partitions": [draft.partition()]}]
+    draft.add(
+        K.ALTER_REPLICA_LOG_DIRS,
+        draft.admin_slot,
+        dirs=[{"path": draft.good_or("/no/such/directory", "relative"), "topics": topics}],
+    )
+
+
 def topic_partitions(draft: Draft, usual: str) -> None:
     draft.add(
         K.DESCRIBE_TOPIC_PARTITIONS,
@@ -413,6 +423,7 @@ ADMIN_DRAWS: Final[Mapping[K, Draw]] = {
     K.LIST_PARTITION_REASSIGNMENTS: reassignments,
     K.DESCRIBE_CLUSTER: cluster,
     K.DESCRIBE_LOG_DIRS: log_dirs,
+    K.ALTER_REPLICA_LOG_DIRS: move_logs,
     K.DESCRIBE_TOPIC_PARTITIONS: topic_partitions,
     K.METADATA: metadata,
     K.LIST_CONFIG_RESOURCES: config_resources,

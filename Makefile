@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
+	@echo "make bench-clients  groups and transactions beside Apache Kafka 4.3.1; needs Maven"
 	@echo "make bench-work-costs  what operations of the disk and work of the node cost, for the simulator"
 	@echo "make bench-controller  virtual time until the partitions of a dead broker have leaders"
 
@@ -123,6 +124,11 @@ bench-controller: $(VENV)/.test
 bench-scale: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m bench.scale --json build/scale.json $(BENCH_ARGS)
+
+bench-clients: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m bench.clients --json build/clients.json $(BENCH_ARGS)
 
 spark-clusters: $(VENV)/.test
 	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)

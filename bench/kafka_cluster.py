@@ -1,4 +1,4 @@
-"""Three nodes of Apache Kafka 4.3.1, for figures that stand beside ours.
+"""Nodes of Apache Kafka 4.3.1, mostly three, for figures that stand beside ours.
 
 The jars and a JVM are those of `make interop`. The class has what the benches need of
 `LocalCluster`, under the same names, so that one measurement serves both. The settings are Kafka's
@@ -21,12 +21,12 @@ START_TIMEOUT_S: Final = 120
 
 
 class KafkaCluster:
-    """Three running nodes, brokers and controllers at once. Use it in a `with` block."""
+    """Running nodes, brokers and controllers at once. Use it in a `with` block."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, brokers: int = 3, more_properties: str = "") -> None:
         self._directory = directory
         # By node.
-        self._ports = dict(enumerate(ports_from(0, 3), start=1))
+        self._ports = dict(enumerate(ports_from(0, brokers), start=1))
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         voters = ",".join(f"{n}@127.0.0.1:{ports.controller}" for n, ports in self._ports.items())
         for node_id, ports in self._ports.items():
@@ -37,7 +37,7 @@ class KafkaCluster:
                 controller_port=ports.controller,
                 directory=directory / f"data-{node_id}",
             )
-            format_node(self._file(node_id), text)
+            format_node(self._file(node_id), text + more_properties)
 
     def __enter__(self) -> Self:
         for node_id in self._ports:
@@ -84,7 +84,7 @@ class KafkaCluster:
         return AdminClient(self.bootstrap_servers.split(","), timeout_s=timeout_s)
 
     def wait_until_ready(self, timeout_s: float) -> None:
-        """Until all three brokers are unfenced."""
+        """Until all brokers are unfenced."""
 
         def ready() -> bool:
             try:
@@ -94,7 +94,7 @@ class KafkaCluster:
                 return False
             return sum(not one.fenced for one in brokers) == len(self._ports)
 
-        wait_until(ready, timeout_s, "three brokers of Apache Kafka")
+        wait_until(ready, timeout_s, "brokers of Apache Kafka")
 
     def _file(self, node_id: int) -> Path:
         return self._directory / f"node-{node_id}.properties"

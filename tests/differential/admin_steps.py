@@ -175,6 +175,11 @@ def describe_configs(draft: Draft, usual: str) -> None:
     )
 
 
+def only_asks(draft: Draft, row: Mapping[str, Any]) -> bool:
+    """What is set on brokers would count in the runs that follow."""
+    return row["resource_type"] == BROKER or draft.prng.chance(1, 3)
+
+
 def alter_configs(draft: Draft, usual: str) -> None:
     name, value = draft.prng.choice(CONFIGS)
     row = {**resource(draft), "configs": [{"name": name, "value": value}]}
@@ -182,7 +187,7 @@ def alter_configs(draft: Draft, usual: str) -> None:
         K.ALTER_CONFIGS,
         draft.admin_slot,
         resources=draft.good_or([row], []),
-        validate_only=draft.prng.chance(1, 3),
+        validate_only=only_asks(draft, row),
     )
 
 
@@ -198,7 +203,7 @@ def alter_one_config(draft: Draft, usual: str) -> None:
         K.INCREMENTAL_ALTER_CONFIGS,
         draft.admin_slot,
         resources=draft.good_or([row], [row, row], []),
-        validate_only=draft.prng.chance(1, 3),
+        validate_only=only_asks(draft, row),
     )
 
 
@@ -258,6 +263,16 @@ def log_dirs(draft: Draft, usual: str) -> None:
         K.DESCRIBE_LOG_DIRS,
         draft.admin_slot,
         topics=[{"topic": draft.topic(), "partitions": [draft.partition()]}],
+    )
+
+
+def move_logs(draft: Draft, usual: str) -> None:
+    """Only to directories that neither broker has."""
+    topics = [{"name": draft.topic(), "partitions": [draft.partition()]}]
+    draft.add(
+        K.ALTER_REPLICA_LOG_DIRS,
+        draft.admin_slot,
+        dirs=[{"path": draft.good_or("/no/such/directory", "relative"), "topics": topics}],
     )
 
 
@@ -408,6 +423,7 @@ ADMIN_DRAWS: Final[Mapping[K, Draw]] = {
     K.LIST_PARTITION_REASSIGNMENTS: reassignments,
     K.DESCRIBE_CLUSTER: cluster,
     K.DESCRIBE_LOG_DIRS: log_dirs,
+    K.ALTER_REPLICA_LOG_DIRS: move_logs,
     K.DESCRIBE_TOPIC_PARTITIONS: topic_partitions,
     K.METADATA: metadata,
     K.LIST_CONFIG_RESOURCES: config_resources,

@@ -78,7 +78,7 @@ def draw_sequence(seed: int, versions: Mapping[int, VersionRange]) -> tuple[Step
         if prng.chance(*_UNSERVED):
             _draw_unserved(draft, prng)
         else:
-            key = prng.choice(served if prng.chance(1, 10) else weighted)
+            key = prng.choice(served if prng.chance(1, 10) or not weighted else weighted)
             DRAWS[key](draft, theme.group)
     return tuple(draft.steps)
 

@@ -62,7 +62,7 @@ def join(draft: Draft, usual: str) -> None:
         one.slot,
         group_id=name,
         session_timeout=draft.good_or(30_000, 0, 1, 10**9),
-        rebalance_timeout=draft.good_or(60_000, -1, 0),
+        rebalance_timeout=draft.good_or(60_000, 10**9),
         member_id=member_id(draft, one, name),
         group_instance_id=instance(draft, one),
         protocol_type=draft.good_or("consumer", "connect", ""),
@@ -158,7 +158,7 @@ def beat(draft: Draft, usual: str) -> None:
         instance_id=instance(draft, one) if joins or epoch == -2 else None,
         rack_id=None,
         rebalance_timeout=draft.good_or(60_000, -1, 0) if joins else -1,
-        subscribed_topic_names=draft.good_or(topics, [], None) if joins else None,
+        subscribed_topic_names=draft.good_or(topics, None) if joins else None,
         subscribed_topic_regex=draft.good_or(None, "t.*", "[") if joins else None,
         server_assignor=draft.good_or(None, "uniform", "range", "odd"),
         topic_partitions=draft.good_or([], owned, None)

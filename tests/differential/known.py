@@ -24,10 +24,6 @@ class Known(NamedTuple):
     """Which differences of the field it covers."""
 
 
-def _is_internal_error(step: Step, difference: Difference) -> bool:
-    return difference.kafka == "-1" and difference.tidelog != "-1"
-
-
 def _is_assignment(step: Step, difference: Difference) -> bool:
     return difference.path.startswith("assignment")
 
@@ -75,8 +71,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "error_code",
         "Where Kafka's code fails with an exception that it does not expect, it answers "
         "UNKNOWN_SERVER_ERROR. Tidelog answers the code that says what is wrong, or does what was "
-        "asked.",
-        _is_internal_error,
+        "asked. A sequence ends there.",
+        _is_never,
     ),
     Known(
         K.PRODUCE,
@@ -111,9 +107,9 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(
         K.PRODUCE,
         "partition_responses.error_code",
-        "A Produce with wrong acks and without records: Kafka looks at the records first "
-        "(INVALID_RECORD), Tidelog at the acks (INVALID_REQUIRED_ACKS).",
-        lambda step, it: (it.kafka, it.tidelog) == ("87", "21"),
+        "A Produce with wrong acks and something else that is wrong: Kafka looks at the records "
+        "or at the producer, Tidelog at the acks (INVALID_REQUIRED_ACKS).",
+        lambda step, difference: difference.tidelog == "21",
     ),
     Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),
     Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),
@@ -125,6 +121,13 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(K.ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
     Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
     Known(K.DESCRIBE_CONFIGS, "configs", _BROKER_CONFIGS, _is_broker),
+    Known(
+        K.CONSUMER_GROUP_HEARTBEAT,
+        "member_epoch",
+        "A group whose first member is subscribed to nothing has the epoch 1 in Kafka and 2 in "
+        "Tidelog.",
+        _is_never,
+    ),
     Known(
         K.CONSUMER_GROUP_HEARTBEAT,
         "",

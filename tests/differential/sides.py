@@ -14,6 +14,7 @@ from tidelog.wire.frames import FrameReader
 CLOSED: Final = "the connection was closed"
 _RAW_HEADER: Final = Struct(">ihhih")
 CONNECT_S: Final = 5
+ANSWER_S: Final = 60
 API_VERSIONS_VERSION: Final = 4
 
 
@@ -64,6 +65,7 @@ class Side:
         framed = encoded(step, self.answers, prefix)
         if step.slot not in self._sockets:
             connection = socket.create_connection(self._address, CONNECT_S)
+            connection.settimeout(ANSWER_S)
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._sockets[step.slot] = connection
             self._readers[step.slot] = FrameReader()

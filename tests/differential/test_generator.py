@@ -14,7 +14,7 @@ def test_every_drawn_step_can_be_encoded_before_anything_was_answered() -> None:
         for step in draw_sequence(seed, VERSIONS):
             encoded(step, {}, "run-1-")
             drawn.add(step.key)
-    assert {int(key) for key in DRAWS} <= drawn
+    assert {int(key) for key in DRAWS if key in VERSIONS} <= drawn
 
 
 def test_the_same_seed_draws_the_same_sequence() -> None:

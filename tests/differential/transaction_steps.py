@@ -194,7 +194,7 @@ def list_transactions(draft: Draft, usual: str) -> None:
         state_filters=draft.good_or([], ["Ongoing"], ["odd"], ["Empty", "CompleteCommit"]),
         producer_id_filters=draft.good_or([], [producer_id(draft, one)]),
         duration_filter=draft.good_or(-1, 0, 10**9),
-        transactional_id_pattern=draft.good_or(None, ".*tx0", "["),
+        transactional_id_pattern=draft.good_or(None, ".*tx0", "[", ""),
     )
 
 

@@ -8,6 +8,11 @@
 | is stable, of consumers | the commit, where no member is subscribed to the topic |
 | otherwise | never |
 
+Offsets of a topic that was deleted are forgotten when the metadata says so, whatever their age and
+the group: a topic of the same name is another one. An offset has the id of its topic. The metadata
+of a coordinator is never older than that of its predecessor when it took the commit, for its own
+election came later; so an id that is not there was deleted.
+
 An offset that an open transaction may move does not expire (`transactions.py`).
 
 A commit with an expiry of its own (OffsetCommit 2 to 4) expires then. A group without members and
@@ -31,7 +36,7 @@ from tidelog.groups.records import CommittedOffset, GroupRecord, GroupsRecord, O
 from tidelog.groups.subscriptions import subscribed_topics
 from tidelog.groups.transactions import waits_for
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
-from tidelog.model import NO_TIMESTAMP
+from tidelog.model import NO_TIMESTAMP, ZERO_TOPIC_ID
 
 _MS_PER_MINUTE = 60_000
 
@@ -39,24 +44,35 @@ _MS_PER_MINUTE = 60_000
 class Expiry:
     """The expiry of one coordinator's offsets."""
 
-    __slots__ = ("_env", "_left", "due_at")
+    __slots__ = ("_deletions", "_env", "_left", "_next")
 
     def __init__(self, env: Env) -> None:
         self._env = env
         # When to look again; `None` before the coordinator is active.
-        self.due_at: Instant | None = None
+        self._next: Instant | None = None
+        # The deletions of topics that a look has begun after.
+        self._deletions = 0
         # The groups that this look has not come to.
         self._left: deque[str] = deque()
 
+    @property
+    def due_at(self) -> Instant | None:
+        """When to look again, or to go on: at once, when topics were deleted."""
+        is_late = self._next is not None and self._deletions != self._env.topics.deletions
+        return Instant(0) if is_late else self._next
+
     def start(self, now: Instant) -> None:
         """The first look is one interval after the activation."""
-        self.due_at = Instant(now + self._env.config.offsets_retention_check_interval_ms)
+        self._next = Instant(now + self._env.config.offsets_retention_check_interval_ms)
 
     def wake(self, now: Instant) -> None:
         """Begins to look at all groups when it is due, or looks at the next ones."""
         if self.due_at is None or now < self.due_at:
             return
         env, budget = self._env, OFFSETS_EXPIRED_PER_TURN
+        if self._deletions != env.topics.deletions:
+            self._deletions = env.topics.deletions
+            self._left.clear()
         if not self._left:
             self._left.extend(group_id for group_id, _ in env.kernel.latest.groups.items())
         while self._left and budget > 0:
@@ -70,12 +86,14 @@ class Expiry:
                 # Replicas do not follow; the next look will find them again.
                 self._left.clear()
         if self._left:
-            self.due_at = Instant(now + 1)
+            self._next = Instant(now + 1)
         else:
             self.start(now)
 
     def _expired(self, group_id: str, image: GroupImage, wall_ms: int) -> list[GroupsRecord]:
         """Tombstones of what has expired of a group, and of the group when nothing is left."""
+        if deleted := self._of_deleted_topics(group_id, image):
+            return deleted
         group, consumers = self._env.find(group_id), self._env.consumers(group_id)
         subscribed = subscribed_topics(group, consumers)
         state = GroupState.STABLE if group is None else group.state
@@ -105,3 +123,13 @@ class Expiry:
         if value is not None and group is not None and group.is_idle:
             records.append(GroupRecord(group_id, None))
         return records
+
+    def _of_deleted_topics(self, group_id: str, image: GroupImage) -> list[GroupsRecord]:
+        known = self._env.topics
+        return [
+            OffsetRecord(group_id, each, None)
+            for each, offset in image.offsets.items()
+            if offset.topic_id != ZERO_TOPIC_ID
+            and known.name_of(offset.topic_id) is None
+            and not waits_for(image.waiting, each)
+        ]

@@ -7,7 +7,8 @@
     Stable               the assignment           -
 
 Before that: an unknown member is UNKNOWN_MEMBER_ID, a static one that was replaced
-FENCED_INSTANCE_ID, another generation ILLEGAL_GENERATION. A heartbeat renews the session in any
+FENCED_INSTANCE_ID, another generation ILLEGAL_GENERATION, another protocol in SyncGroup
+INCONSISTENT_GROUP_PROTOCOL. A heartbeat renews the session in any
 state, also with REBALANCE_IN_PROGRESS: the member is alive, and is about to join.
 
 Source: KIP-62, KIP-345, KIP-559.
@@ -49,9 +50,9 @@ class Membership:
         """Answers, or leaves the request waiting for the assignment."""
         group = self._env.find(request.group_id)
         code = _fault_of(group, request)
-        if code is ErrorCode.NONE:
+        if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             assert group is not None, f"{request.group_id} has a member"
-            code = _fault_of_protocol(group, request)
+            code = _fault_of_protocol(group, request) or code
         if code is not ErrorCode.NONE:
             self._env.answer(reply_to, SyncGroupResult(code))
             return

@@ -138,7 +138,7 @@ class Offsets:
         """Forgets offsets of topics that no member is subscribed to."""
         group = self._env.find(request.group_id)
         consumers = self._env.consumers(request.group_id)
-        if group is None and consumers is None:
+        if not request.group_id or (group is None and consumers is None):
             code = ErrorCode.GROUP_ID_NOT_FOUND if request.group_id else ErrorCode.INVALID_GROUP_ID
             self._env.answer(reply_to, DeleteOffsetsResult(code))
             return

@@ -72,7 +72,9 @@ class Queries:
     def describe_consumers(self, request: DescribeConsumerGroup, reply_to: ReplyTo) -> None:
         """Answers at once, from what is committed."""
         image = self._env.kernel.committed.get(request.group_id)
-        if image is None or image.consumer is None:
+        if not request.group_id:
+            result = DescribeConsumerGroupResult(ErrorCode.INVALID_GROUP_ID)
+        elif image is None or image.consumer is None:
             why = "not found" if image is None else "is not a consumer group"
             text = f"Group {request.group_id} {why}."
             result = DescribeConsumerGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)

@@ -17,12 +17,14 @@ _HASH_BYTES = 8
 class Topics:
     """The topics of the newest metadata."""
 
-    __slots__ = ("_image", "version")
+    __slots__ = ("_image", "deletions", "version")
 
     def __init__(self) -> None:
         self._image: MetadataImage = EMPTY_IMAGE
         # Grows when something may have changed for a group.
         self.version = 0
+        # Grows when there are fewer topics than before.
+        self.deletions = 0
 
     def update(self, image: MetadataImage) -> None:
         """Takes the newest metadata."""
@@ -30,6 +32,7 @@ class Topics:
         same_topics = image.topics_by_name is before.topics_by_name
         if not (same_topics and image.brokers is before.brokers):
             self.version += 1
+        self.deletions += len(image.topics_by_id) < len(before.topics_by_id)
 
     @property
     def offset(self) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.groups.consumer_rig import Client, Consumers
+from tests.unit.groups.consumer_rig import Client, Consumers, image, topic_id
 from tests.unit.groups.rig import T0, Rig, commit, heartbeat, leave
 from tidelog.groups.messages import CommitOffsets
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
@@ -114,3 +114,17 @@ def test_offsets_of_a_consumer_group_expire_where_no_member_is_subscribed():
     member.leave()
     rig.advance(2 * MINUTE_MS)
     assert rig.coordinator.committed.get("g") is None
+
+
+def test_offsets_of_a_deleted_topic_go_at_once():
+    rig = Consumers(topics={"t": 1, "u": 1}, **CONFIG)
+    member = Client(rig, "a", "t", "u")
+    member.beat()
+    for partition in (T0, OTHER):
+        value = CommittedOffset(3, topic_id=topic_id(partition.topic))
+        rig.ask(CommitOffsets("g", member.epoch, "a", None, ((partition, value),), True))
+    rig.coordinator.topics.update(image(t=1))
+    assert rig.coordinator.deadline() == 0
+    rig.advance(1)
+    assert rig.committed() == {T0: 3}
+    assert rig.coordinator.deadline() > rig.now, "it is looked at once"

@@ -150,6 +150,15 @@ def test_member_ids_that_were_given_out_can_leave(rig):
     assert rig.answers[number].generation_id == 2
 
 
+def test_the_protocol_is_looked_at_before_the_state(rig):
+    (first,) = rig.group_of("a")
+    rig.send(join(rig.join_new("b")))
+    asked = SyncGroup("g", 1, first, None, "consumer", "odd", ())
+    assert rig.ask(asked).error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    right = asked._replace(protocol_name="range")
+    assert rig.ask(right).error_code is ErrorCode.REBALANCE_IN_PROGRESS
+
+
 def test_a_member_id_that_is_given_back_makes_a_stable_group_rebalance(rig):
     (first,) = rig.group_of("a")
     assert rig.ask(leave(rig.join_new("b"))).leavers[0][1] is ErrorCode.NONE

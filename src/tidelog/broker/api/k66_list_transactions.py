@@ -2,8 +2,9 @@
 
 Clients ask every broker. While some of the ids are being loaded, the answer is
 COORDINATOR_LOAD_IN_PROGRESS. The list may be limited to states (those that do not exist come back
-in the answer), to producer ids, from version 1 on to transactions that have run for longer than a
-duration, and from version 2 on to ids that a regular expression matches as a whole (KIP-1152).
+in the answer), to producer ids, from version 1 on to transactions that began longer ago than a
+duration (as in Kafka, an id without a transaction is one of them), and from version 2 on to ids
+that a regular expression matches as a whole (KIP-1152).
 """
 
 from typing import Final, Protocol
@@ -57,7 +58,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         for transactional_id, found in sorted(listed, key=lambda pair: pair[0])
         if (not producer_ids or found.producer_id in producer_ids)
         and (not states or found.state.label in states)
-        and (duration_ms < 0 or (not found.state.is_idle and found.start_ms < latest_start_ms))
+        and (duration_ms < 0 or found.state.is_idle or found.start_ms < latest_start_ms)
     ]
     unknown = [name for name in request.state_filters if name not in _NAMES]
     context.answer(

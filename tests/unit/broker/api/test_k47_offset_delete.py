@@ -29,3 +29,5 @@ def test_what_is_deleted_and_what_is_not():
     )
     assert fetch(wire, 9, None)[1] == {("t", 1): (6, ErrorCode.NONE)}
     assert delete(wire, "other", {"t": [0]}) == (ErrorCode.GROUP_ID_NOT_FOUND, {})
+    commit(wire, 9, {"t": {0: 5}}, group_id="")
+    assert delete(wire, "", {"t": [0]}) == (ErrorCode.INVALID_GROUP_ID, {})

@@ -55,8 +55,19 @@ def test_only_transactions_that_run_for_so_long():
     add(wire, 3, begin(wire, "b"), t=[0])
     node.advance(1000)
     assert listed(wire, 1, duration_filter=-1)[0].keys() == {"a", "b"}
-    assert listed(wire, 1, duration_filter=500)[0].keys() == {"b"}
-    assert listed(wire, 1, duration_filter=60_000)[0] == {}
+    assert listed(wire, 1, duration_filter=500)[0].keys() == {"a", "b"}
+    assert listed(wire, 1, duration_filter=60_000)[0].keys() == {"a"}
+
+
+def test_ids_that_an_expression_matches():
+    wire = one_node().client()
+    for name in ("one-a", "one-b", "two"):
+        begin(wire, name)
+    assert listed(wire, 2, transactional_id_pattern="one-.*")[0].keys() == {"one-a", "one-b"}
+    assert len(listed(wire, 2, transactional_id_pattern="")[0]) == 3
+    asked = {"state_filters": (), "producer_id_filters": (), "transactional_id_pattern": "["}
+    response = wire.call(ApiKey.LIST_TRANSACTIONS, 2, **asked)
+    assert error_of(response.error_code) is ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
 def test_a_list_with_gaps_is_not_given():

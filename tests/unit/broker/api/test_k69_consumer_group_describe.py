@@ -55,6 +55,8 @@ def test_what_is_not_such_a_group():
     assert error_of(simple.error_code) is ErrorCode.GROUP_ID_NOT_FOUND
     assert simple.error_message == "Group simple is not a consumer group."
     assert nothing.error_message == "Group nothing not found."
+    (unnamed,) = described(wire, 1, "")
+    assert error_of(unnamed.error_code) is ErrorCode.INVALID_GROUP_ID
 
 
 def test_partitions_of_a_deleted_topic_are_left_out():

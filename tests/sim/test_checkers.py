@@ -167,8 +167,8 @@ def leader(epoch: int, marks: list[BatchMark]) -> SimpleNamespace:
     return SimpleNamespace(leader_epoch=epoch, log=FakeLog(marks))
 
 
-HOST = SimpleNamespace(node_id=1, name="host1", disk=SimpleNamespace(is_sound=True))
-OTHER = SimpleNamespace(node_id=2, name="host2", disk=SimpleNamespace(is_sound=True))
+HOST = SimpleNamespace(node_id=1, name="host1", all_sound=True)
+OTHER = SimpleNamespace(node_id=2, name="host2", all_sound=True)
 TRUE = [BatchMark(0, 0, 0, 11), BatchMark(1, 1, 0, 12)]
 
 

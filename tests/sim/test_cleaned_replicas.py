@@ -31,7 +31,9 @@ PID = PartitionId(TOPIC_ID, *PARTITION)
 HOST: Any = SimpleNamespace(
     node_id=1,
     name="host1",
-    disk=SimpleNamespace(is_sound=True, is_well=True, damaged=False, was_damaged=False),
+    all_sound=True,
+    all_well=True,
+    disk=SimpleNamespace(damaged=False, was_damaged=False),
 )
 
 

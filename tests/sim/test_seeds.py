@@ -80,10 +80,12 @@ def test_the_quorum_alone(first):
         run_and_judge("quorum", "all", seed)
 
 
-def test_disks_go_wrong_in_a_fifth_of_the_seeds_and_change_no_other():
+def test_disks_go_wrong_in_a_fifth_of_the_seeds_or_one_of_several_dies_and_no_other_changes():
     swarms = {seed: draw(seed) for seed in range(1000)}
     struck = {seed: swarm for seed, swarm in swarms.items() if swarm.disk_faults}
-    assert 150 < len(struck) < 250
+    dying = [swarm for swarm in struck.values() if swarm.disk_faults == (DiskFault.DISK_DIES,)]
+    assert 150 < len(struck) - len(dying) < 250
+    assert 100 < len(dying) < 250
     assert all(swarms[seed] == draw_plain(seed) for seed in swarms if seed not in struck)
     kinds = {kind for swarm in struck.values() for kind in swarm.disk_faults}
     assert kinds == set(DiskFault)
@@ -97,9 +99,12 @@ def test_damage_stays_within_its_promise_in_whatever_seed():
         assert {*swarm.faults} <= {FaultKind.KILL, FaultKind.CLEAN_STOP, FaultKind.PAUSE}
 
 
+OF_DISKS = ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily", "several-disks")
+
+
 def test_a_family_has_the_disk_faults_that_are_its_own():
     seed = next(seed for seed in range(100) if draw(seed).disk_faults)
     for scenario in names():
-        if scenario not in ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily"):
+        if scenario not in OF_DISKS:
             swarm = data_loss_swarm(seed) if scenario == DATA_LOSS else swarm_of(scenario, seed)
             assert not swarm.disk_faults, scenario

@@ -69,7 +69,9 @@ def a_host(node_id: int, *partitions: Replica, leads: int = -1) -> Any:
     quorum = SimpleNamespace(is_leader=leads >= 0, epoch=leads)
     node = SimpleNamespace(broker=SimpleNamespace(replicas=replicas, quorum=quorum))
     disk = SimpleNamespace(is_well=True, damaged=False, was_damaged=False)
-    return SimpleNamespace(node_id=node_id, name=f"host{node_id}", node=node, disk=disk)
+    return SimpleNamespace(
+        node_id=node_id, name=f"host{node_id}", node=node, disk=disk, all_well=True, all_sound=True
+    )
 
 
 def a_broker(node_id: int, broker_epoch: int, *, fenced: bool = False) -> BrokerImage:

@@ -90,8 +90,11 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
         )
 
     def on_image(self, image: MetadataImage) -> None:
-        """Consumer groups look at the topics, too."""
+        """Consumer groups look at the topics, too; offsets of deleted ones go at once."""
+        deletions = self._topics.deletions
         self._topics.update(image)
+        if self._topics.deletions != deletions:
+            self._deadline.forget()
         super().on_image(image)
 
     def ask(self, request: Request, call: GroupCall, now: Instant) -> None:

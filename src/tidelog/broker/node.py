@@ -268,9 +268,12 @@ class Node:
         except (StorageError, LogDamaged) as error:
             self._stopping.on_storage_error(error)
 
-    def has_opened(self, partition: TopicPartition) -> bool:
-        """Whether the start has opened this log, or found it damaged. True once it has ended."""
-        directory = self._directories
+    def has_opened(self, partition: TopicPartition, directory_number: int = 0) -> bool:
+        """Whether the start has opened a log in this directory, or found it damaged. True of every
+        log once it has ended; never true of a directory that is offline."""
+        directory = self._directories.online.get(directory_number)
+        if directory is None:
+            return False
         return directory.is_loaded or partition in directory.logs or partition in directory.damaged
 
     def _wake(self, now: Instant) -> None:

@@ -150,17 +150,19 @@ class RecoveredFromImage(Checker):
         self._images[disk.root] = self._reader.images(disk, names) | known
 
     def after_opening(self, host: Host) -> None:
-        """A process may have opened more of its logs, on the disks that let it; a start with work
-        that costs time opens them in slices, and does nothing else before all are open."""
+        """A process may have opened more of its logs; a start with work that costs time opens them
+        in slices, and does nothing else before all are open."""
         node = host.node
-        for disk in host.disks:
+        for number, disk in enumerate(host.disks):
             images = self._images.get(disk.root)
-            if node is not None and images and disk.is_well:
+            if node is not None and images:
                 parsed = {name: parse_partition_name(name) for name in images}
-                self.after_start(
-                    disk,
-                    [name for name, one in parsed.items() if one is None or node.has_opened(one)],
-                )
+                opened = [
+                    name
+                    for name, one in parsed.items()
+                    if one is None or node.has_opened(one, number)
+                ]
+                self.after_start(disk, opened)
 
     def after_start(self, disk: SimDisk, names: Collection[str] | None = None) -> None:
         """The next process has opened its logs, or those of these names, and done nothing else

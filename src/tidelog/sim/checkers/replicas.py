@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tidelog.errors import CorruptBatch, LogDamaged, ProtocolError, StorageError
 from tidelog.log.log import Log
-from tidelog.model import SHARES_TOPIC, TopicPartition
+from tidelog.model import TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Checker, Evidence, replica_on
 from tidelog.sim.engine.host import Host
@@ -361,8 +361,6 @@ class ReplicasEqual(Checker):
         for host, partition, marks in _whole_logs(evidence):
             pid = partition_id(partition)
             true_log = evidence.oracle.logs.get(pid, TrueLog())
-            deleted = deleted_below(partition.log)
-            committed = [each for each in true_log.batches if each.base_offset >= deleted]
             if may_be_cleaned(partition.log):
                 self._check_cleaned(evidence, host, partition.log, true_log)
                 continue
@@ -371,7 +369,7 @@ class ReplicasEqual(Checker):
             start = max(log_start, other_start)
             marks, others, committed = (
                 [mark for mark in each if mark.base_offset >= start]
-                for each in (marks, others, committed)
+                for each in (marks, others, true_log.batches)
             )
             if marks != others:
                 self.reject(f"{pid}: {_difference(name, others, host.name, marks)}")
@@ -386,12 +384,6 @@ class ReplicasEqual(Checker):
         wrong = cleaned_complaint(log, true_log, true_log.end_offset, evidence.latest_wall_ms)
         if wrong is not None:
             self.reject(f"{who}: {wrong}")
-
-
-def deleted_below(log: Log) -> int:
-    """Where a log begins whose owner deletes what it does not need; 0 of all other topics, which
-    nothing is deleted of in these runs."""
-    return log.log_start_offset if log.topic_partition.topic == SHARES_TOPIC else 0
 
 
 def _difference(

@@ -127,6 +127,7 @@ def swarm() -> Swarm:
         restart_at_end=True,
         members=0,
         transactors=0,
+        keyed=(),
         sharers=0,
     )
 

@@ -8,15 +8,17 @@ Checked on the spot (`CommittedNeverRegresses`): what the coordinator answers is
 that was acknowledged, or one whose outcome the client never learned. Such a commit may come into
 force late, since nothing fences a client without a generation. An older one is a lost commit. A
 node that has lost the leadership without knowing it answers from what was committed while it led;
-such answers are not judged.
+such answers are not judged. No commit at all is right where the topic of the last one was deleted:
+offsets go with their topic, and one that has its name begins without any.
 """
 
 from collections.abc import Callable
 from typing import Final
 
+from tidelog.broker.node import Node
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicPartition
+from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicId, TopicPartition
 from tidelog.rsm.placement import partition_of
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.report.violation import Violation
@@ -51,6 +53,8 @@ class Committer:
         self._sent = NO_OFFSET
         # The last one that was acknowledged.
         self._acknowledged = NO_OFFSET
+        # The topic that it was for, as the coordinator knew it before.
+        self._topic_id: TopicId | None = None
         # Those whose outcome is not known, and may be in force at any time.
         self._unknown: set[int] = set()
         # Whether the offsets topic is there.
@@ -125,6 +129,7 @@ class Committer:
         self._sent += 1
         offset = self._sent
         self._unknown.add(offset)
+        topic_id = self._topic_of(self._view.world.hosts[self._coordinator].node)
         row = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
         wanted = request(
             ApiKey.OFFSET_COMMIT,
@@ -142,7 +147,7 @@ class Committer:
                 return
             code = error_of(response.topics[0].partitions[0].error_code)
             if code is ErrorCode.NONE:
-                self._acknowledged = offset
+                self._acknowledged, self._topic_id = offset, topic_id
             if code in UNDECIDED:
                 self._session = None
             else:
@@ -164,6 +169,11 @@ class Committer:
                 return
             self._has_ended = self._stopped
             found = response.topics[0].partitions[0].committed_offset
+            if found == NO_OFFSET and self._was_deleted():
+                # The coordinator's successor may show it once more.
+                self._unknown.add(self._acknowledged)
+                self._acknowledged = NO_OFFSET
+                return
             if found != least and found not in self._unknown and self._leads(node_id):
                 raise Violation(
                     "CommittedNeverRegresses",
@@ -172,6 +182,16 @@ class Committer:
                 )
 
         self._ask(wanted, answered)
+
+    @staticmethod
+    def _topic_of(node: Node | None) -> TopicId | None:
+        topic = None if node is None else node.broker.image.topics_by_name.get(TOPIC)
+        return None if topic is None else topic.topic_id
+
+    def _was_deleted(self) -> bool:
+        """Whether the last commit was for a topic that is not there any more."""
+        topic = newest_image(self._view.world).topics_by_name.get(TOPIC)
+        return topic is None or topic.topic_id != self._topic_id
 
     def _leads(self, node_id: int) -> bool:
         """Whether the node leads the group's partition, and knows the newest epoch of it."""

@@ -1,7 +1,8 @@
 """Reading the checkpoint files of a log directory at a start.
 
 Recovery learns from them which records were durable. When one is missing or damaged, everything
-counts as durable, and all checkpoints are written anew.
+counts as durable, and all checkpoints are written anew. After a clean stop the high watermarks say
+where logs have ended at least, if the file of the recovery points does not.
 """
 
 from collections.abc import Set
@@ -42,7 +43,9 @@ def read_checkpoints(
     # Without the file every log may have gaps.
     unknown = -1 if others[-1] is not None else 0
     complete = recovery_points is not None
-    recovery_points = recovery_points or {}
+    if recovery_points is None:
+        # A clean stop flushes all that is committed.
+        recovery_points = dict(high_watermarks) if clean else {}
     by_partition = {
         partition: Checkpoints(
             recovery_points.get(partition, 0),

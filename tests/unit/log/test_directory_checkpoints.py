@@ -1,6 +1,6 @@
 """Checkpoints at a start: which logs their entries count for."""
 
-from tests.unit.log.harness import WALL_MS, LogBench, deleted_and_made_anew
+from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, deleted_and_made_anew
 from tidelog.config import LogConfig
 
 
@@ -36,3 +36,19 @@ def test_a_damaged_checkpoint_means_full_recovery() -> None:
     log = bench.reopen_after_kill()
     assert (log.log_end_offset, log.high_watermark, log.log_start_offset) == (10, 0, 0)
     assert log.max_timestamp() is not None and log.max_timestamp()[0] == WALL_MS  # type: ignore[index]
+
+
+def test_after_a_clean_stop_the_high_watermark_says_where_a_log_ended_at_least() -> None:
+    """Goal: the last segment is gone, and so are the recovery points: nothing that was committed
+    is taken for never written (seed cluster all 1477582145)."""
+    bench = LogBench(LogConfig(segment_bytes=400))
+    for _ in range(10):
+        bench.append()
+    bench.settle()
+    bench.log.update_high_watermark(10)
+    last = f"{PARTITION}/{bench.log.segments.active.base_offset:020}.log"
+    bench.stop()
+    bench.disk.delete(last)
+    bench.disk.replace("recovery-point-offset-checkpoint", b"junk")
+    bench.directory = bench._open()
+    assert PARTITION in bench.directory.damaged

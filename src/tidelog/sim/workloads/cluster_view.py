@@ -70,7 +70,8 @@ class ClusterView:
         self._newest: dict[Key, Place] = {}
         # The nodes that serve clients.
         self.brokers = [one for one, host in world.hosts.items() if host.config.is_broker]
-        # Of the topics with clients of their own, by partition: leader and leader epoch.
+        # Of the topics with clients of their own, which are never deleted, by partition: the leader
+        # of the highest leader epoch, and that epoch.
         self._leaders: dict[str, dict[int, tuple[int, int]]] = {
             TRANSACTIONAL_TOPIC: {},
             KEYED_TOPIC: {},
@@ -152,10 +153,11 @@ class ClusterView:
             if topic.error_code.value != ErrorCode.NONE or topic.is_internal:
                 continue
             if topic.name in self._leaders:
-                self._leaders[topic.name] = {
-                    part.partition_index: (part.leader_id, part.leader_epoch)
-                    for part in topic.partitions
-                }
+                known_leaders = self._leaders[topic.name]
+                for part in topic.partitions:
+                    _, epoch = known_leaders.get(part.partition_index, (NO_LEADER, NO_EPOCH))
+                    if part.leader_epoch >= epoch:
+                        known_leaders[part.partition_index] = (part.leader_id, part.leader_epoch)
                 continue
             topic_id = TopicId(bytes_of(topic.topic_id))
             name: str = topic.name

@@ -5,7 +5,8 @@ knows that it has a record from when its answer came, and for how long only roug
 after its request left. What is judged holds whatever happened in between.
 
 - OneOwner: no other member receives a record within half the time of the lock, from the same leader
-  in the same term, unless the member has given it back or its connection has ended.
+  in the same term, unless the member has given it back or its connection has ended. An earlier
+  delivery that arrives after a later one does not count, if its lock may have been over.
 - AcknowledgedIsDone: a record whose acceptance or rejection was answered is not received by a
   member that asks after that.
 - CountedDeliveries: no record arrives with a higher count than the limit.
@@ -46,6 +47,8 @@ class Claim:
     # When it asked for it, and of whom; `None` when that is not certain.
     asked_at: int
     leadership: Leadership | None
+    received_at: int
+    delivery_count: int
     is_over: bool = False
 
 
@@ -95,7 +98,7 @@ class Deliveries:
             raise Violation("CountedDeliveries", f"{got} with a limit of {self.limit}")
         records = self._records.setdefault(got.place, {})
         for offset in range(got.first, got.last + 1):
-            claim = Claim(got.member_id, got.asked_at, got.leadership)
+            claim = Claim(got.member_id, got.asked_at, got.leadership, now, got.delivery_count)
             known = records.get(offset)
             if known is None:
                 records[offset] = _Record(claim)
@@ -105,6 +108,8 @@ class Deliveries:
                     "AcknowledgedIsDone", f"{got} at {now}, settled at {known.settled_at}"
                 )
             before = known.claim
+            if self._is_late(got, before):
+                continue
             if (
                 not before.is_over
                 and before.leadership is not None
@@ -113,6 +118,15 @@ class Deliveries:
             ):
                 raise Violation("OneOwner", f"{got} at {now}, but {offset} is with {before}")
             known.claim = claim
+
+    def _is_late(self, got: Reception, before: Claim) -> bool:
+        """Whether an answer was under way for so long that its lock may have been over when the
+        record went to the member that has it now."""
+        return (
+            before.leadership == got.leadership
+            and got.delivery_count < before.delivery_count
+            and before.received_at >= got.asked_at + self.lock_ms // 2
+        )
 
     def give_back(self, place: SharedPlace, offsets: Iterable[int], member_id: str) -> None:
         """A member does not count on these records any more."""

@@ -36,6 +36,16 @@ def test_a_lock_ends(deliveries):
     deliveries.receive(got("b", asked_at=600), 650)
 
 
+def test_an_answer_that_was_long_under_way_may_come_after_the_next_delivery(deliveries):
+    """Unless its lock was certainly not over when that went out (seed cluster all 1330398473)."""
+    deliveries.receive(got("b", asked_at=1040, count=2), 1060)
+    deliveries.receive(got("a", asked_at=0), 1090)
+    with pytest.raises(Violation, match="OneOwner"):
+        deliveries.receive(got("a", asked_at=900), 1090)
+    with pytest.raises(Violation, match="OneOwner"):
+        deliveries.receive(got("a", asked_at=0, count=2), 1090)
+
+
 def test_a_member_may_give_it_back(deliveries):
     deliveries.receive(got("a"), 10)
     deliveries.give_back(PLACE, [0, 7], "a")

@@ -11,7 +11,8 @@ from tidelog.broker.group_seats import GroupCall, GroupSeats
 from tidelog.broker.share_state_calls import Answers, ShareStateCalls
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import StatesInitialized, WantedStates
+from tidelog.groups.messages import Response, ShareOffsetsResult, StatesInitialized, WantedStates
+from tidelog.rsm.coordinator import Refused
 from tidelog.wire.api import ApiKey
 
 
@@ -20,6 +21,25 @@ class Node(Protocol):
 
     groups: GroupSeats
     share_states: ShareStateCalls
+
+
+def decided(
+    refuse: Callable[[ErrorCode, str | None], None], go_on: Callable[[WantedStates], None]
+) -> GroupCall:
+    """The call of a request about a group's offsets. The coordinator of the group refuses it, or
+    says what share coordinators must be asked."""
+
+    def answer(response: Response) -> None:
+        if isinstance(response, Refused):
+            refuse(response.error_code, None)
+            return
+        assert isinstance(response, ShareOffsetsResult), f"{response}"
+        if response.wanted is None:
+            refuse(response.error_code, response.error_message)
+        else:
+            go_on(response.wanted)
+
+    return GroupCall(answer)
 
 
 def initialize(

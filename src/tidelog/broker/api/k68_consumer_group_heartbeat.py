@@ -9,8 +9,8 @@ It is served while the cluster's `group.version` is 1; before, it is UNSUPPORTED
 
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
+from tidelog.broker.api.member_rows import heartbeat_reply
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_consumer_groups
@@ -24,7 +24,7 @@ from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
-from tidelog.wire.values import bytes_of, millis, to_millis
+from tidelog.wire.values import bytes_of, to_millis
 
 FIRST_VERSION_WITH_OWN_MEMBER_ID: Final = 1
 
@@ -57,18 +57,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         if isinstance(response, Refused):
             response = ConsumerGroupHeartbeatResult(response.error_code)
         assert isinstance(response, ConsumerGroupHeartbeatResult), f"{response}"
-        assigned = response.assigned
-        context.answer(
-            reply(
-                context.response_type,
-                error_code=response.error_code,
-                error_message=response.error_message,
-                member_id=response.member_id,
-                member_epoch=response.member_epoch,
-                heartbeat_interval=millis(response.heartbeat_interval_ms),
-                assignment=None if assigned is None else {"topic_partitions": rows_of(assigned)},
-            )
-        )
+        context.answer(heartbeat_reply(context.response_type, response))
 
     if has_consumer_groups(node.image.features):
         node.groups.ask(asked, GroupCall(answer), now)
@@ -84,14 +73,6 @@ def _held(topics: tuple[Entity, ...] | None) -> tuple[IdPartition, ...] | None:
         for topic in topics
         for number in topic.partitions
     )
-
-
-def rows_of(partitions: tuple[IdPartition, ...]) -> list[dict[str, object]]:
-    """Partitions by topic."""
-    topics: dict[TopicId, list[int]] = {}
-    for topic_id, number in partitions:
-        topics.setdefault(topic_id, []).append(number)
-    return [{"topic_id": each, "partitions": numbers} for each, numbers in topics.items()]
 
 
 API: Final = LocalApi(

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
-from tidelog.broker.api.k68_consumer_group_heartbeat import rows_of
+from tidelog.broker.api.member_rows import rows_of
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_consumer_groups

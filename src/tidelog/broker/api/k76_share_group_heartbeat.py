@@ -10,9 +10,8 @@ It is served while the cluster's `share.version` is 1; before, it is UNSUPPORTED
 from typing import Final, Protocol
 
 from tidelog.broker import share_group_calls
-from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.k68_consumer_group_heartbeat import rows_of
+from tidelog.broker.api.member_rows import heartbeat_reply
 from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
@@ -24,7 +23,6 @@ from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
-from tidelog.wire.values import millis
 
 
 class Node(HasGroups, HasImage, HasShareStates, Protocol):
@@ -48,18 +46,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         if isinstance(response, Refused):
             response = ShareGroupHeartbeatResult(response.error_code)
         assert isinstance(response, ShareGroupHeartbeatResult), f"{response}"
-        assigned = response.assigned
-        context.answer(
-            reply(
-                context.response_type,
-                error_code=response.error_code,
-                error_message=response.error_message,
-                member_id=response.member_id,
-                member_epoch=response.member_epoch,
-                heartbeat_interval=millis(response.heartbeat_interval_ms),
-                assignment=None if assigned is None else {"topic_partitions": rows_of(assigned)},
-            )
-        )
+        context.answer(heartbeat_reply(context.response_type, response))
         if response.wanted is not None:
             share_group_calls.initialize(node, response.wanted, now)
 

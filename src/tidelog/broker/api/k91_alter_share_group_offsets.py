@@ -12,15 +12,13 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
-from tidelog.broker.group_seats import GroupCall
 from tidelog.broker.share_state_calls import Answers, StateAnswer
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
-from tidelog.groups.messages import AlterShareOffsets, Response, ShareOffsetsResult
+from tidelog.groups.messages import AlterShareOffsets, WantedStates
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import ZERO_TOPIC_ID
-from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -51,15 +49,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         responses = _rows(request, node.image, answers)
         context.answer(reply(context.response_type, responses=responses))
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            refuse(response.error_code)
-            return
-        assert isinstance(response, ShareOffsetsResult), f"{response}"
-        if response.wanted is None:
-            refuse(response.error_code, response.error_message)
-        else:
-            share_group_calls.initialize(node, response.wanted, now, finish)
+    def go_on(wanted: WantedStates) -> None:
+        share_group_calls.initialize(node, wanted, now, finish)
 
     if not has_share_groups(node.image.features):
         refuse(ErrorCode.UNSUPPORTED_VERSION)
@@ -67,7 +58,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         refuse(ErrorCode.INVALID_GROUP_ID)
     else:
         asked = AlterShareOffsets(request.group_id, tuple(wanted.items()))
-        node.groups.ask(asked, GroupCall(answer), now)
+        node.groups.ask(asked, share_group_calls.decided(refuse, go_on), now)
 
 
 def _rows(request: Entity, image: MetadataImage, answers: Answers) -> list[dict[str, object]]:

@@ -16,9 +16,8 @@ from tidelog.broker.group_seats import GroupCall
 from tidelog.broker.share_state_calls import Answers
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import DeleteShareOffsets, Response, ShareOffsetsResult, StatesDeleted
+from tidelog.groups.messages import DeleteShareOffsets, Response, StatesDeleted, WantedStates
 from tidelog.model import ZERO_TOPIC_ID, TopicId
-from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -68,15 +67,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         done = tuple(it for it, code in codes.items() if code is ErrorCode.NONE)
         node.groups.ask(StatesDeleted(group_id, done), GroupCall(finish), now)
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            refuse(response.error_code)
-            return
-        assert isinstance(response, ShareOffsetsResult), f"{response}"
-        if response.wanted is None:
-            refuse(response.error_code, response.error_message)
-        else:
-            share_group_calls.delete(node, response.wanted, on_deleted, now)
+    def go_on(wanted: WantedStates) -> None:
+        share_group_calls.delete(node, wanted, on_deleted, now)
 
     if not has_share_groups(node.image.features):
         refuse(ErrorCode.UNSUPPORTED_VERSION)
@@ -84,7 +76,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         refuse(ErrorCode.INVALID_GROUP_ID)
     else:
         asked = DeleteShareOffsets(group_id, tuple(known.values()))
-        node.groups.ask(asked, GroupCall(answer), now)
+        node.groups.ask(asked, share_group_calls.decided(refuse, go_on), now)
 
 
 API: Final = LocalApi(

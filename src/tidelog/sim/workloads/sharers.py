@@ -94,11 +94,13 @@ class Sharer:
         self._later()
 
     def stop(self) -> None:
-        """From now on it accepts everything."""
+        """From now on it accepts everything, and takes as much as it is given, without rests: what
+        is left of all partitions must be read in the time that a run has to heal."""
         self._stopped = True
 
     def _later(self) -> None:
-        self._view.world.at(self._prng.between(PAUSE_MS // 4, PAUSE_MS * 2), self._go_on)
+        longest = PAUSE_MS // 4 if self._stopped else PAUSE_MS * 2
+        self._view.world.at(self._prng.between(PAUSE_MS // 4, longest), self._go_on)
 
     def _go_on(self) -> None:
         if not self._stopped and self._prng.chance(1, 40):
@@ -171,8 +173,8 @@ class Sharer:
             share_session_epoch=link.epoch,
             max_wait=millis(self._prng.choice((0, 100, 400))),
             min_bytes=1,
-            max_bytes=self._prng.choice((500, 1 << 20)),
-            max_records=self._prng.choice((1, 10, 500)),
+            max_bytes=1 << 20 if self._stopped else self._prng.choice((500, 1 << 20)),
+            max_records=500 if self._stopped else self._prng.choice((1, 10, 500)),
             batch_size=self._prng.choice((1, 100)),
             share_acquire_mode=self._prng.choice((0, 1)),
             is_renew_ack=False,

@@ -50,7 +50,7 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "QUOTA": "there are no quotas yet",
     "TELEMETRY": "clients go without; they ask only where it is listed",
     "STREAMS": "the Streams client uses classic groups unless it is configured otherwise",
-    "LOG_DIRS": "a node has one log directory",
+    "LOG_DIRS": "replicas do not move between disks yet",
 }
 """Why an API is not served, by a word of its name."""
 

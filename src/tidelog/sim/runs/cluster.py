@@ -44,6 +44,8 @@ PROBE_LIMIT_MS: Final = 10_000
 # With group commit, on a disk that does one thing after the other: the leader's log, the recovery
 # points after a log's first flush, the follower's log.
 FLUSHES_PER_PROBE: Final = 3
+# Of all partitions of a node that are being cleaned, one after the other.
+FLUSHES_OF_CLEANERS: Final = 1000
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 7
 SWEEP_EVERY: Final = 100
@@ -139,7 +141,9 @@ class ClusterRun:
         self.outcome.healed_ms = world.now - healed_at
         self._probe()
         # A follower that waits on a half-open stream was in sync before the last records came.
-        self._until("Liveness", self._is_level, HEAL_LIMIT_MS, self._complaints)
+        # Cleaners that are at work when the last write is in come to their end, file by file.
+        limit_ms = HEAL_LIMIT_MS + self.swarm.flush_range_ms[1] * FLUSHES_OF_CLEANERS
+        self._until("Liveness", self._is_level, limit_ms, self._what_is_not_level)
         self.workload.judge()
         self.evidence.final = self._read_all("final")
         if self.swarm.restart_at_end:
@@ -294,6 +298,11 @@ class ClusterRun:
                 if (pid := partition_id(partition)) in self.oracle.logs
             )
         )
+
+    def _what_is_not_level(self) -> list[str]:
+        hosts = self.world.hosts.values()
+        busy = [f"{host.name} is not settled" for host in hosts if not self._is_settled(host)]
+        return [*self._complaints(), *busy] or ["replicas end before the true log"]
 
     @staticmethod
     def _is_settled(host: Host) -> bool:

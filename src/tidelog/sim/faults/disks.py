@@ -93,10 +93,12 @@ def _die(arena: Arena) -> Lasts:
     refused = disk.refused_count
     yield Lasting(f"{disk.root}: {DiskFault.DISK_DIES.value}")
     disk.failing = None
-    if disk.refused_count > refused:
+    has_struck = disk.refused_count > refused
+    if has_struck:
         disk.fired[DiskFault.DISK_DIES.value] += 1
-    # A process goes on without the directory, so an operator has to start it again.
-    if host.node is not None and host.node.broker.directories.offline:
+    # A process goes on without the directory, or will when it gets the refusal; so an operator has
+    # to start it again.
+    if host.node is not None and (has_struck or host.node.broker.directories.offline):
         if arena.prng.chance(1, 2):
             arena.world.stop(host.node_id)
         else:

@@ -378,6 +378,10 @@ class Sharers:
         return sorted(self._view.places.values())
 
     def _make_states(self) -> None:
+        """One after the other, as long as there are faults: with many topics on slow disks it takes
+        longer than a run has to heal."""
+        if self._stopped:
+            return
         missing = [
             shared
             for place in self._places()
@@ -437,6 +441,8 @@ class Sharers:
 
     def _state_of(self, place: SharedPlace, topic: str, leader: int) -> str | None:
         """What the group still has to do with a partition; `None` for nothing."""
+        if place not in self._ready:
+            return None
         host = self._view.world.hosts.get(leader)
         node = None if host is None else host.node
         if node is None:
@@ -444,7 +450,7 @@ class Sharers:
         held = node.broker.sharing.held.get(ShareKey(GROUP, *place))
         share = None if held is None else held.share
         replica = node.broker.replicas.partitions.get(TopicPartition(topic, place.partition))
-        if place not in self._ready or share is None or replica is None:
+        if share is None or replica is None:
             return "not begun"
         if share.start < replica.log.high_watermark:
             return f"at {share.start} of {replica.log.high_watermark}"

@@ -65,10 +65,13 @@ def _hosted(node_id: int, image: MetadataImage) -> list[PartitionImage]:
 
 
 def _may_still_end(host: Host) -> bool:
-    """Whether what struck a host's disk may end its process yet: it lasts, or the process has
-    noticed it. Damage ends no process by itself; a scrub shows when it is over."""
-    disk = host.disk
-    return disk.is_pending or not disk.is_well or (disk.hurt and not disk.damaged)
+    """Whether what struck a host's disks may end its process yet, or take a directory from it: it
+    lasts, or the process has noticed it. Damage ends no process by itself; a scrub shows when it is
+    over."""
+    return any(
+        disk.is_pending or not disk.is_well or (disk.hurt and not disk.damaged)
+        for disk in host.disks
+    )
 
 
 class Harm(Flag):

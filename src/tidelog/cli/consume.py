@@ -7,8 +7,8 @@ has members is refused, because these decide what is committed.
 
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -84,7 +84,7 @@ def consume(
     Fields are topic, partition, offset, timestamp, key, value and headers.
     """
     from tidelog.client.groups import Groups
-    from tidelog.client.reading import OutOfRange, Reader
+    from tidelog.client.reading import Reader
 
     if timeout_s is not None and not follow:
         raise UsageError("`--timeout` is for `--follow`", "without it the command does not wait")
@@ -102,17 +102,26 @@ def consume(
             ends=None if follow else bounds.ends,
             quiet_s=timeout_s,
         )
-        try:
+        with _explained(topic):
             printing.run(max_records)
-        except OutOfRange as error:
-            raise WorkFailed(
-                str(error),
-                f"`tidelog topics describe {topic}` shows what is; "
-                "`tidelog groups reset-offsets` moves a group",
-            ) from None
-        except CorruptBatch as error:
-            hint = "`tidelog spark audit` shows which replicas are sound"
-            raise WorkFailed(error.message, hint) from None
+
+
+@contextmanager
+def _explained(topic: str) -> Iterator[None]:
+    """What ends the reading of a topic is a failure with a hint."""
+    from tidelog.client.reading import OutOfRange
+
+    try:
+        yield
+    except OutOfRange as error:
+        raise WorkFailed(
+            str(error),
+            f"`tidelog topics describe {topic}` shows what is; "
+            "`tidelog groups reset-offsets` moves a group",
+        ) from None
+    except CorruptBatch as error:
+        hint = "`tidelog spark audit` shows which replicas are sound"
+        raise WorkFailed(error.message, hint) from None
 
 
 def _begin(groups: "Groups", group: str | None, bounds: Bounds, position: Position) -> Offsets:

@@ -187,16 +187,8 @@ class _Loader:
         yield from self._check_epochs(recovery, log_start_offset, log_end_offset)
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(found, snapshots)
-        producers = ProducerStates()
-        yield from rebuild_producers(
-            producers,
-            self.env.trace,
-            self.segments,
-            snapshots,
-            log_start_offset=log_start_offset,
-            log_end_offset=log_end_offset,
-            rebuilt_bases=recovery.rebuilt_bases,
-            wall_ms=self.wall_ms,
+        producers = yield from self._rebuild_producers(
+            snapshots, recovery, log_start_offset, log_end_offset
         )
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
@@ -234,6 +226,26 @@ class _Loader:
             ledger=FlushLedger(topic_partition, self.env.effects),
             identity_is_unsynced=never_flushed and self._has_identity and not self.clean,
         )
+
+    def _rebuild_producers(
+        self,
+        snapshots: ProducerSnapshots,
+        recovery: Recovery,
+        log_start_offset: int,
+        log_end_offset: int,
+    ) -> Pieces[ProducerStates]:
+        producers = ProducerStates()
+        yield from rebuild_producers(
+            producers,
+            self.env.trace,
+            self.segments,
+            snapshots,
+            log_start_offset=log_start_offset,
+            log_end_offset=log_end_offset,
+            rebuilt_bases=recovery.rebuilt_bases,
+            wall_ms=self.wall_ms,
+        )
+        return producers
 
     def _make_recovery(
         self, partition: TopicPartition, epochs: LeaderEpochCache, snapshots: ProducerSnapshots

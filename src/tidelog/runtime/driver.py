@@ -18,7 +18,7 @@ replay would need.
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
@@ -117,16 +117,7 @@ class Driver:
         self._connect_timeout_ms = connect_timeout_ms
         self._max_connections = max_connections
         # By the number of their disks: one that hangs or has failed does not keep the others.
-        self._flushers = {
-            number: Flusher(
-                disk,
-                answer=partial(self._from_thread, self._on_disk_answers),
-                fail=partial(self._from_thread, self._stop_for_bug),
-                number=number,
-            )
-            for number, disk in enumerate(disks)
-            if not isinstance(disk, OfflineDisk)
-        }
+        self._flushers = dict(self._make_flushers(disks))
         self.turns = TurnTimes(core.steps, warn=(events or log).emit)
         self._wall = clock.WallOffset()
         self.counters = Counters()
@@ -161,6 +152,20 @@ class Driver:
             effects.OnDisk: self._on_disk,
             effects.Exit: self._exit,
         }
+
+    def _make_flushers(self, disks: Sequence[Disk | OfflineDisk]) -> Iterator[tuple[int, Flusher]]:
+        """One for each disk that is there, with its number."""
+        for number, disk in enumerate(disks):
+            if not isinstance(disk, OfflineDisk):
+                yield (
+                    number,
+                    Flusher(
+                        disk,
+                        answer=partial(self._from_thread, self._on_disk_answers),
+                        fail=partial(self._from_thread, self._stop_for_bug),
+                        number=number,
+                    ),
+                )
 
     # Life -------------------------------------------------------------------------------------
 

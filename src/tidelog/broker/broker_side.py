@@ -43,7 +43,6 @@ class BrokerSide:
         """One round: the replicas' outputs, then due calls; returns whether anything moved."""
         self.broker.replicas.wake(now)
         self.lifecycle.metadata_offset = self.broker.replicas.applied_offset
-        self.lifecycle.finalised = self.broker.image.features
         moved = self._flow_replicas(now)
         self._make_calls(now)
         if self._failure is not None:
@@ -119,6 +118,7 @@ class BrokerSide:
         """The controller answered one of this broker's calls, or the call failed."""
         broker, token, response = self.broker, outcome.token, outcome.response
         if token is self.lifecycle:
+            self.lifecycle.finalised = broker.image.features
             self.lifecycle.on_response(response, now)
             broker.replicas.broker_epoch = self.lifecycle.broker_epoch
             if self.lifecycle.unfenced:

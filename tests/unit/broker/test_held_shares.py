@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.broker.api.share_client import initialize
-from tests.unit.broker.api.sharer import Sharer, acquired, fill, rows, sharing_node
+from tests.unit.broker.api.sharer import (
+    Sharer,
+    acquired,
+    code,
+    fill,
+    filled_node,
+    rows,
+    sharing_node,
+    start_of,
+)
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import GROUP_RESOURCE, ConfigResource
 from tidelog.sharing.values import ShareKey
@@ -14,19 +23,7 @@ from tidelog.wire.values import error_of
 
 @pytest.fixture
 def node():
-    one = sharing_node(0, 1)
-    fill(one, 0, 10)
-    return one
-
-
-def code(answer):
-    (row,) = rows(answer)
-    return error_of(row.error_code)
-
-
-def start_of(node, number=0):
-    topic_id = node.broker.image.topics_by_name["t"].topic_id
-    return node.broker.sharing.held.get(ShareKey("g", topic_id, number)).share.start
+    return filled_node()
 
 
 def test_what_was_acknowledged_is_known_to_the_next_leader(node):

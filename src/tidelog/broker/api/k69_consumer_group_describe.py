@@ -6,16 +6,14 @@ GROUP_ID_NOT_FOUND; clients then ask DescribeGroups. Partitions of deleted topic
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.gathering import Gathering
-from tidelog.broker.api.member_rows import rows_of
+from tidelog.broker.api.member_rows import describe_groups, rows_of
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_consumer_groups
-from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_group import ConsumerGroup
@@ -23,7 +21,7 @@ from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.messages import DescribeConsumerGroup, DescribeConsumerGroupResult, Response
 from tidelog.metadata.image import MetadataImage
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
+from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -37,24 +35,19 @@ class Node(HasGroups, HasImage, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Asks the coordinators of all groups."""
-    gathering = Gathering[dict[str, object]](
-        len(request.group_ids),
-        lambda rows: context.answer(reply(context.response_type, groups=rows)),
+    describe_groups(
+        node,
+        context,
+        request,
+        now,
+        is_on=has_consumer_groups(node.image.features),
+        question=DescribeConsumerGroup,
+        answer_of=partial(_answer, node.image),
     )
-    is_on = has_consumer_groups(node.image.features)
-    operations = authorized_operations(
-        ResourceType.GROUP, asked=request.include_authorized_operations
-    )
-    for index, group_id in enumerate(request.group_ids):
-        answer = _answer(group_id, node.image, operations, gathering.part(index))
-        if is_on:
-            node.groups.ask(DescribeConsumerGroup(group_id), GroupCall(answer), now)
-        else:
-            answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def _answer(
-    group_id: str, image: MetadataImage, operations: int, take: Callable[[dict[str, object]], None]
+    image: MetadataImage, group_id: str, operations: int, take: Callable[[dict[str, object]], None]
 ) -> Callable[[Response], None]:
     def answer(response: Response) -> None:
         assert isinstance(response, DescribeConsumerGroupResult | Refused), f"{response}"

@@ -6,16 +6,15 @@ Partitions of deleted topics are left out.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.k69_consumer_group_describe import named
+from tidelog.broker.api.member_rows import describe_groups
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
-from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import DescribeShareGroup, DescribeShareGroupResult, Response
@@ -23,7 +22,7 @@ from tidelog.groups.share_group import ShareGroup
 from tidelog.groups.share_heartbeats import ASSIGNOR
 from tidelog.metadata.image import MetadataImage
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
+from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -36,24 +35,19 @@ class Node(HasGroups, HasImage, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Asks the coordinators of all groups."""
-    gathering = Gathering[Row](
-        len(request.group_ids),
-        lambda rows: context.answer(reply(context.response_type, groups=rows)),
+    describe_groups(
+        node,
+        context,
+        request,
+        now,
+        is_on=has_share_groups(node.image.features),
+        question=DescribeShareGroup,
+        answer_of=partial(_answer, node.image),
     )
-    is_on = has_share_groups(node.image.features)
-    operations = authorized_operations(
-        ResourceType.GROUP, asked=request.include_authorized_operations
-    )
-    for index, group_id in enumerate(request.group_ids):
-        answer = _answer(group_id, node.image, operations, gathering.part(index))
-        if is_on:
-            node.groups.ask(DescribeShareGroup(group_id), GroupCall(answer), now)
-        else:
-            answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def _answer(
-    group_id: str, image: MetadataImage, operations: int, take: Callable[[Row], None]
+    image: MetadataImage, group_id: str, operations: int, take: Callable[[Row], None]
 ) -> Callable[[Response], None]:
     def answer(response: Response) -> None:
         if isinstance(response, Refused):

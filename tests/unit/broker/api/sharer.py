@@ -9,6 +9,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
+from tidelog.sharing.values import ShareKey
 from tidelog.wire import codec
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
@@ -53,6 +54,27 @@ def fill(node: OneNode, partition: int, count: int, topic: str = "t") -> None:
         (frame,) = wire.frames()
         _, response = wire_produce.parse_response(9, frame)
         assert response.partitions[0].error_code is ErrorCode.NONE
+
+
+def filled_node() -> OneNode:
+    """A node that shares partitions 0 and 1 of topic `t`; partition 0 has ten records."""
+    node = sharing_node(0, 1)
+    fill(node, 0, 10)
+    return node
+
+
+def start_of(node: OneNode, number: int = 0) -> int:
+    """Where the group's share of a partition of topic `t` begins."""
+    topic_id = node.broker.image.topics_by_name["t"].topic_id
+    held = node.broker.sharing.held.get(ShareKey("g", topic_id, number))
+    assert held is not None and held.share is not None, f"partition {number} is not shared"
+    return held.share.start
+
+
+def code(answer: Any) -> ErrorCode:
+    """That of the only partition in an answer."""
+    (row,) = rows(answer)
+    return error_of(row.error_code)
 
 
 class Sharer:

@@ -2,27 +2,14 @@
 
 import pytest
 
-from tests.unit.broker.api.sharer import Sharer, acquired, fill, rows, sharing_node
+from tests.unit.broker.api.sharer import Sharer, acquired, code, filled_node, start_of
 from tidelog.errors import ErrorCode
-from tidelog.sharing.values import ShareKey
 from tidelog.wire.values import bytes_of, error_of, uuid_of
 
 
 @pytest.fixture
 def node():
-    one = sharing_node(0, 1)
-    fill(one, 0, 10)
-    return one
-
-
-def code(answer):
-    (row,) = rows(answer)
-    return error_of(row.error_code)
-
-
-def start_of(node, number=0):
-    topic_id = node.broker.image.topics_by_name["t"].topic_id
-    return node.broker.sharing.held.get(ShareKey("g", topic_id, number)).share.start
+    return filled_node()
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -146,8 +146,9 @@ def _grown(before: MetadataImage, after: MetadataImage, request: topics.CreatePa
 def _partitions(
     before: MetadataImage, after: MetadataImage, topic: str, number: int
 ) -> tuple[PartitionImage, PartitionImage] | None:
+    """As it was and as it is; `None` unless it is the same topic that has it both times."""
     old, new = before.topic(topic), after.topic(topic)
-    if old is None or new is None or number not in old.partitions:
+    if old is None or new is None or old.topic_id != new.topic_id or number not in old.partitions:
         return None
     return old.partitions[number], new.partitions[number]
 

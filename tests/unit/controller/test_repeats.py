@@ -131,6 +131,18 @@ def test_an_election() -> None:
     assert settle(led_by_2, NOTHING, request, answer) == answer
 
 
+def test_a_topic_that_was_made_anew_says_nothing_of_the_one_before() -> None:
+    """It may not even have the partition (seed cluster all 23656803)."""
+    request = ElectLeaders(0, (("t", (1,)),))
+    refused = ElectionResult("t", 1, ErrorCode.ELECTION_NOT_NEEDED, "no")
+    answer = ElectLeadersResult((refused,))
+    for partitions in ((ONE,), (ONE, replace(ONE, leader=3))):
+        after = with_t(*partitions)
+        made_anew = replace(after.topics_by_name["t"], topic_id=topic_id_of("another"))
+        after = replace(after, topics_by_name={"t": made_anew})
+        assert settle(CREATED, after, request, answer) == answer
+
+
 def test_a_cancelled_reassignment() -> None:
     request = AlterReassignments((Reassignment("t", 0, None),))
     refused = ReassignmentResult("t", 0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "none")

@@ -11,6 +11,7 @@ URL-safe base64 without padding.
 import base64
 import binascii
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final, NamedTuple, NewType
 
 TopicId = NewType("TopicId", bytes)
@@ -71,6 +72,26 @@ class EpochEndOffset(NamedTuple):
 UNDEFINED_EPOCH_END: Final = EpochEndOffset(NO_EPOCH, NO_OFFSET)
 
 
+class SecurityProtocol(IntEnum):
+    """How the bytes of a listener are protected and how its clients log in, in Kafka's numbers
+    (KIP-103)."""
+
+    PLAINTEXT = 0
+    SSL = 1
+    SASL_PLAINTEXT = 2
+    SASL_SSL = 3
+
+    @property
+    def uses_tls(self) -> bool:
+        """Whether TLS is around the bytes of a connection."""
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        """Whether a client logs in by SASL before its first request."""
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A named listener of a node and where it is reached."""
@@ -79,7 +100,7 @@ class Endpoint:
     host: str
     port: int
     security_protocol: int = 0
-    """Kafka's number: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """A `SecurityProtocol`; a record may have a number that this code does not know."""
 
     def __str__(self) -> str:
         return f"{self.listener}://{self.host}:{self.port}"

@@ -52,7 +52,7 @@ class DetectorLink:
             if endpoint is None:
                 self.detector.on_reached(node_id)
                 return
-            self.peers.set_address(node_id, Purpose.PROBE, endpoint.host, endpoint.port)
+            self.peers.set_address(node_id, Purpose.PROBE, endpoint)
         if self.peers.probe(node_id):
             self.detector.on_reached(node_id)
 

@@ -236,7 +236,7 @@ class Node:
                     self._peers.on_received(connection_id, data)
                 else:
                     self._turns.on_received(connection_id, data, now)
-            case effects.Opened(connection_id, listener, peer_host):
+            case effects.Opened(connection_id, listener, peer_host, _):
                 self._connections.on_opened(connection_id, listener, peer_host)
             case effects.Connected(connection_id):
                 self._peers.on_connected(connection_id)

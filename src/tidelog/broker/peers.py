@@ -21,6 +21,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_REQUEST_BYTES
+from tidelog.model import Endpoint
 from tidelog.wire.frames import FrameReader
 
 
@@ -104,8 +105,8 @@ class _Channel:
 
     # The peer and the purpose.
     key: ChannelKey
-    # Host and port; a changed address takes effect with the next connection.
-    address: tuple[str, int]
+    # Where the peer is reached; a change takes effect with the next connection.
+    endpoint: Endpoint
     # Our (negative) number of the current connection; 0 when there is none.
     connection_id: int = 0
     # Whether the current connection is up (else it is being made).
@@ -143,14 +144,14 @@ class PeerChannels:
         # Kept until anything happens here.
         self._deadline = KnownDeadline(self._next_deadline)
 
-    def set_address(self, peer_id: int, purpose: Purpose, host: str, port: int) -> None:
+    def set_address(self, peer_id: int, purpose: Purpose, endpoint: Endpoint) -> None:
         """Sets where a peer is reached; must be called before the first `send` to it."""
         key = ChannelKey((peer_id, purpose))
         channel = self._channels.get(key)
         if channel is None:
-            self._channels[key] = _Channel(key, (host, port))
+            self._channels[key] = _Channel(key, endpoint)
         else:
-            channel.address = (host, port)
+            channel.endpoint = endpoint
 
     def knows(self, peer_id: int, purpose: Purpose) -> bool:
         """Whether an address is known."""
@@ -285,7 +286,8 @@ class PeerChannels:
         self._next_connection_id -= 1
         self._by_connection[channel.connection_id] = channel
         self._deadline.forget()
-        self._effects.emit(Connect(channel.connection_id, *channel.address))
+        to = channel.endpoint
+        self._effects.emit(Connect(channel.connection_id, to.host, to.port, to.listener))
 
     def _abandon(self, channel: _Channel, reason: CloseReason) -> None:
         self._close(channel)

@@ -69,7 +69,7 @@ class QuorumLink:
     def set_address(self, node_id: int, endpoint: Endpoint) -> None:
         """Where a voter, the leader or a bootstrap server is reached."""
         for purpose in (Purpose.QUORUM_FETCH, Purpose.QUORUM_RPC, Purpose.CONTROL):
-            self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+            self._peers.set_address(node_id, purpose, endpoint)
 
     def on_answered(
         self, peer_id: int, token: object, frame: memoryview | bytes, now: Instant

@@ -67,7 +67,7 @@ class ReplicaLink:
             if endpoint is not None:
                 is_own = node_id == self._config.node_id
                 for purpose in _TO_ALL if is_own else _TO_ALL + _TO_OTHERS:
-                    self._peers.set_address(node_id, purpose, endpoint.host, endpoint.port)
+                    self._peers.set_address(node_id, purpose, endpoint)
                     if self._is_new_incarnation(registered):
                         # A power cut closes no connections. A fetch to the former process would
                         # wait out its whole timeout, and a probe would find it reached for ever.

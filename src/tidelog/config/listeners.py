@@ -9,15 +9,16 @@ not learn which port it became.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from tidelog.config.property_types import split_list
 from tidelog.config.values import BROKER_ROLE, CONTROLLER_ROLE
 from tidelog.errors import UsageError
-from tidelog.model import Endpoint
+from tidelog.model import Endpoint, SecurityProtocol
 
-PLAINTEXT: Final = "PLAINTEXT"
-_SECURE: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT: Final = SecurityProtocol.PLAINTEXT.name
+_SERVED: Final = (SecurityProtocol.PLAINTEXT,)
 _WILDCARDS: Final = ("0.0.0.0", "::")
 _LISTENER_HINT: Final = "write it like `PLAINTEXT://localhost:9092`"
 _BOTH_ROLES: Final = (BROKER_ROLE, CONTROLLER_ROLE)
@@ -32,6 +33,8 @@ class Listeners(NamedTuple):
     advertised: tuple[Endpoint, ...]
     controller_names: tuple[str, ...]
     inter_broker_name: str
+    protocols: Mapping[str, SecurityProtocol]
+    """Of each of these listeners, and of the controllers' listeners that are on other nodes."""
 
 
 def resolve_listeners(
@@ -44,12 +47,13 @@ def resolve_listeners(
     bound = _parse_listeners("listeners", settings.get("listeners", "PLAINTEXT://:9092"))
     names = [endpoint.listener for endpoint in bound]
     controllers = _controller_names(settings, names, roles)
-    _check_protocols(settings, [*names, *(name for name in controllers if name not in names)])
+    protocols = _protocols(settings, list(dict.fromkeys((*names, *controllers))))
+    bound = tuple(replace(e, security_protocol=protocols[e.listener]) for e in bound)
     advertised = _advertise(settings, bound, controllers, hostname)
     inter_broker = ""
     if BROKER_ROLE in roles:
         inter_broker = _inter_broker_name(settings, advertised, controllers)
-    return Listeners(bound, advertised, controllers, inter_broker)
+    return Listeners(bound, advertised, controllers, inter_broker, protocols)
 
 
 def resolve_voters(settings: Mapping[str, str], listener: str) -> dict[int, Endpoint]:
@@ -149,23 +153,37 @@ def _controller_names(
     return names
 
 
-def _check_protocols(settings: Mapping[str, str], names: list[str]) -> None:
+def _protocols(settings: Mapping[str, str], names: list[str]) -> dict[str, SecurityProtocol]:
+    """The protocol of each listener. Without a map a listener that is named like a protocol has
+    that one, and every other has PLAINTEXT."""
     text = settings.get("listener.security.protocol.map")
-    protocols = {PLAINTEXT: PLAINTEXT} if text is not None else dict.fromkeys(names, PLAINTEXT)
+    unwritten = SecurityProtocol.__members__ if text is None else (PLAINTEXT,)
+    written = dict(zip(unwritten, unwritten, strict=True))
     for item in split_list(text or ""):
         name, separator, protocol = item.partition(":")
         if not separator:
             hint = "write it like `CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT`"
             raise UsageError(f"`listener.security.protocol.map`: `{item}` has no protocol", hint)
-        protocols[name.strip().upper()] = protocol.strip().upper()
+        written[name.strip().upper()] = protocol.strip().upper()
+    protocols = {}
     for name in names:
-        protocol = name if text is None and name in _SECURE else protocols.get(name, "")
-        if not protocol:
+        text_of_one = written.get(name, PLAINTEXT if text is None else "")
+        if not text_of_one:
             hint = f"add `{name}:PLAINTEXT` to it"
             raise UsageError(f"`listener.security.protocol.map` does not name `{name}`", hint)
-        if protocol != PLAINTEXT:
-            hint = "use PLAINTEXT: TLS and SASL are not supported yet"
-            raise UsageError(f"the listener `{name}` asks for `{protocol}`", hint)
+        protocols[name] = _served(name, text_of_one)
+    return protocols
+
+
+def _served(listener: str, text: str) -> SecurityProtocol:
+    """The protocol with this name, if this code serves it."""
+    if text in (protocol.name for protocol in _SERVED):
+        return SecurityProtocol[text]
+    if text in SecurityProtocol.__members__:
+        hint = "use PLAINTEXT: TLS and SASL are not supported yet"
+    else:
+        hint = f"use one of {', '.join(SecurityProtocol.__members__)}"
+    raise UsageError(f"the listener `{listener}` asks for `{text}`", hint)
 
 
 def _advertise(
@@ -188,7 +206,8 @@ def _advertise(
         advertised = by_name.get(endpoint.listener)
         if advertised is None and endpoint.listener not in controllers:
             continue
-        result.append(_reachable(advertised or endpoint, hostname))
+        reached = _reachable(advertised or endpoint, hostname)
+        result.append(replace(reached, security_protocol=endpoint.security_protocol))
     return tuple(result)
 
 
@@ -197,7 +216,7 @@ def _reachable(endpoint: Endpoint, hostname: str) -> Endpoint:
         hint = "set `advertised.listeners` to an address that clients can connect to"
         raise UsageError(f"`{endpoint}` cannot be advertised: it is not an address", hint)
     host = endpoint.host or hostname
-    return Endpoint(endpoint.listener, host, endpoint.port)
+    return replace(endpoint, host=host)
 
 
 def _inter_broker_name(

@@ -68,6 +68,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         advertised_listeners=listeners.advertised,
         controller_listener_names=listeners.controller_names,
         inter_broker_listener_name=listeners.inter_broker_name,
+        security_protocols=listeners.protocols,
         voters=voters,
         roles=roles,
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog import limits
-from tidelog.model import Endpoint
+from tidelog.model import Endpoint, SecurityProtocol
 
 LONG_MAX: Final = 2**63 - 1
 
@@ -298,6 +298,8 @@ class NodeConfig:
     """`process.roles`: `broker`, `controller`, or both."""
     bootstrap_servers: tuple[Endpoint, ...] = ()
     """`controller.quorum.bootstrap.servers`: servers that know the leader of the quorum."""
+    security_protocols: Mapping[str, SecurityProtocol] = field(default_factory=dict)
+    """The protocol of each of these listeners by its name, the controllers' included."""
     rack: str | None = None
     more_log_dirs: tuple[str, ...] = ()
     """The other directories of `log.dirs`, in their order."""

@@ -39,6 +39,8 @@ class Opened:
     connection: int
     listener: str
     peer_host: str
+    certificate: bytes | None = None
+    """The peer's certificate in DER, if TLS checked one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class Connect:
     connection: int
     host: str
     port: int
+    listener: str
+    """The listener at the other end, whose security settings this node's side obeys."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class OneNode:
                 if connection_id in self._loops:
                     data = bytes(self.sent.pop(connection_id))
                     self.node.receive(Received(self._loops[connection_id], data), self.now)
-            case Connect(connection_id, "host1", 9092) if self._reaches_itself:
+            case Connect(connection_id, "host1", 9092, _) if self._reaches_itself:
                 self._loop(connection_id)
             case Connect():
                 self.connects.append(effect)

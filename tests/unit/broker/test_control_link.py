@@ -27,6 +27,7 @@ from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.metadata.image import EMPTY_IMAGE
+from tidelog.model import Endpoint
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import make
@@ -46,7 +47,7 @@ class Desk:
         self.effects = EffectQueue()
         self.peers = PeerChannels(self.effects)
         for node_id in (0, 1, 2):
-            self.peers.set_address(node_id, Purpose.CONTROL, f"host{node_id}", 9093)
+            self.peers.set_address(node_id, Purpose.CONTROL, Endpoint("C", f"host{node_id}", 9093))
         self.link = ControlLink(
             node_id=NODE_ID,
             apis=APIS,

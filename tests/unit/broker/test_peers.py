@@ -14,6 +14,7 @@ from tidelog.broker.peers import (
 from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
+from tidelog.model import Endpoint
 
 LATER = Instant(10_000)
 
@@ -28,7 +29,7 @@ def peers(effects: EffectQueue) -> PeerChannels:
     channels = PeerChannels(effects)
     for peer_id in (2, 3):
         for purpose in Purpose:
-            channels.set_address(peer_id, purpose, f"host{peer_id}", 9093)
+            channels.set_address(peer_id, purpose, Endpoint("C", f"host{peer_id}", 9093))
     return channels
 
 
@@ -54,7 +55,7 @@ def connected(peers: PeerChannels, effects: EffectQueue, token: str = "first") -
 def test_the_first_request_connects_and_leaves_once_connected(peers, effects):
     send(peers, "a")
     send(peers, "b")
-    assert effects.take() == [Connect(-1, "host2", 9093)]
+    assert effects.take() == [Connect(-1, "host2", 9093, "C")]
     peers.flush()
     assert effects.take() == []
     peers.on_connected(-1)
@@ -115,7 +116,7 @@ def test_a_refused_connect_fails_what_waited_for_it(peers, effects):
     ]
     effects.take()
     send(peers, "c")
-    assert effects.take() == [Connect(-2, "host2", 9093)]
+    assert effects.take() == [Connect(-2, "host2", 9093, "C")]
 
 
 def test_unsent_bytes_do_not_leak_into_the_next_connection(peers, effects):
@@ -205,12 +206,12 @@ def test_bytes_that_are_no_response_end_the_connection(peers, effects, data):
 
 def test_a_new_address_counts_from_the_next_connection_on(peers, effects):
     connection = connected(peers, effects)
-    peers.set_address(2, Purpose.CONTROL, "elsewhere", 1)
+    peers.set_address(2, Purpose.CONTROL, Endpoint("C", "elsewhere", 1))
     send(peers, "still there")
     assert effects.take() == []
     peers.on_closed(connection, CloseReason.PEER)
     send(peers, "moved")
-    assert effects.take() == [Connect(-2, "elsewhere", 1)]
+    assert effects.take() == [Connect(-2, "elsewhere", 1, "C")]
 
 
 def test_only_peers_with_an_address_are_known(peers):
@@ -220,7 +221,7 @@ def test_only_peers_with_an_address_are_known(peers):
 
 def test_a_probe_connects_once_and_then_reports_whether_it_is_up(peers, effects):
     assert peers.probe(2) is False
-    assert effects.take() == [Connect(-1, "host2", 9093)]
+    assert effects.take() == [Connect(-1, "host2", 9093, "C")]
     assert peers.probe(2) is False
     assert effects.take() == []
     peers.on_connected(-1)
@@ -228,7 +229,7 @@ def test_a_probe_connects_once_and_then_reports_whether_it_is_up(peers, effects)
     peers.on_closed(-1, CloseReason.PEER)
     assert peers.take_outputs() == [PeerReached(2), PeerLost(2, CloseReason.PEER)]
     assert peers.probe(2) is False
-    assert effects.take() == [Connect(-2, "host2", 9093)]
+    assert effects.take() == [Connect(-2, "host2", 9093, "C")]
 
 
 def test_giving_up_fails_requests_and_makes_no_suspicion(peers, effects):
@@ -246,7 +247,7 @@ def test_giving_up_fails_requests_and_makes_no_suspicion(peers, effects):
     peers.give_up(2, Purpose.CONTROL)
     assert effects.take() == []
     send(peers, "c")
-    assert effects.take() == [Connect(connection - 1, "host2", 9093)]
+    assert effects.take() == [Connect(connection - 1, "host2", 9093, "C")]
 
 
 def test_a_channel_key_is_its_pair():
@@ -258,7 +259,7 @@ def test_every_request_ends_exactly_once(seed):
     """Random sends, connects, answers, closes and timeouts; then everything is cut."""
     effects = EffectQueue()
     peers = PeerChannels(effects)
-    peers.set_address(2, Purpose.CONTROL, "host2", 9093)
+    peers.set_address(2, Purpose.CONTROL, Endpoint("C", "host2", 9093))
     prng, now = Prng(seed), 0
     sent: list[int] = []
     ended: list[int] = []

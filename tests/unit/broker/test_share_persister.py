@@ -12,7 +12,7 @@ from tidelog.env.effects import CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tidelog.model import SHARES_TOPIC, TopicId
+from tidelog.model import SHARES_TOPIC, Endpoint, TopicId
 from tidelog.sharing.in_flight import Change
 from tidelog.sharing.share_partition import SharePartition
 from tidelog.sharing.values import RecordState, ShareKey, ShareSettings, ShareState, StateBatch
@@ -41,7 +41,8 @@ class Bench:
     def __init__(self, image: MetadataImage | None = None) -> None:
         self.effects = EffectQueue()
         self.peers = PeerChannels(self.effects)
-        self.peers.set_address(COORDINATOR, Purpose.SHARE_STATE, "host2", 9092)
+        endpoint = Endpoint("PLAINTEXT", "host2", 9092)
+        self.peers.set_address(COORDINATOR, Purpose.SHARE_STATE, endpoint)
         config = NodeConfig(
             1, "d", (), (), (), "", {}, broker=BrokerConfig(request_timeout_ms=1000)
         )

@@ -4,7 +4,7 @@ import pytest
 
 from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
 from tidelog.errors import UsageError
-from tidelog.model import Endpoint
+from tidelog.model import Endpoint, SecurityProtocol
 
 BASE = {
     "listeners": "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9192",
@@ -108,3 +108,25 @@ def test_a_broker_alone_binds_no_controller_listener_but_knows_its_name() -> Non
     secure = {**settings, "controller.listener.names": "SSL"}
     with pytest.raises(UsageError, match="asks for `SSL`"):
         resolve_listeners(secure, "box", ("broker",))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "number", "uses_tls", "uses_sasl"),
+    [
+        (SecurityProtocol.PLAINTEXT, 0, False, False),
+        (SecurityProtocol.SSL, 1, True, False),
+        (SecurityProtocol.SASL_PLAINTEXT, 2, False, True),
+        (SecurityProtocol.SASL_SSL, 3, True, True),
+    ],
+)
+def test_a_security_protocol_has_kafkas_number(
+    protocol: SecurityProtocol, number: int, uses_tls: bool, uses_sasl: bool
+) -> None:
+    assert protocol == number
+    assert (protocol.uses_tls, protocol.uses_sasl) == (uses_tls, uses_sasl)
+
+
+def test_an_unknown_protocol_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="asks for `TLS`") as refused:
+        resolve_listeners({**BASE, "listener.security.protocol.map": "PLAINTEXT:TLS"}, "here")
+    assert "SASL_SSL" in refused.value.hint

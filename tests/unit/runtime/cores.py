@@ -95,7 +95,7 @@ class EchoCore:
                 raise AssertionError("the core is broken")
             case [b"dial", host, port]:
                 self.dials[self.next_dial] = connection
-                self.effects.emit(Connect(self.next_dial, host.decode(), int(port)))
+                self.effects.emit(Connect(self.next_dial, host.decode(), int(port), "PLAINTEXT"))
                 self.next_dial -= 1
             case _:
                 self.send(connection, line)

@@ -13,9 +13,7 @@ from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Place, Rows, Shape
 
-PLAINTEXT: Final = 0
-
-LISTENER: Final = Shape(Endpoint, listener="name", fixed={"security_protocol": PLAINTEXT})
+LISTENER: Final = Shape(Endpoint, listener="name")
 LISTENERS: Final = Rows("listeners", LISTENER)
 _LEVELS: Final = Shape(
     FeatureRange, min_level="min_supported_version", max_level="max_supported_version"

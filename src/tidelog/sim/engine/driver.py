@@ -214,7 +214,7 @@ class Driver:
                 self._network.send(end, data)
             return
         match effect:
-            case effects.Connect(connection_id, target, port):
+            case effects.Connect(connection_id, target, port, _):
                 self._connect(host, connection_id, target, port)
             case effects.Close(connection_id):
                 host.connecting.discard(connection_id)

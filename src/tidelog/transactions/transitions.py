@@ -9,6 +9,10 @@ with which the producer then goes on. So nothing late of one transaction, neithe
 request to end it, can touch the next one. Of its producer, an epoch one below the known one is the
 repetition of an EndTxn; an older producer keeps its epoch, and the state shows a repetition.
 
+A producer may begin its next transaction, and abort it, before all markers of the last one are
+written. While they are, a client that asks to begin, to add or to end comes again: Kafka judges the
+producer's epoch only after that. (EndTxn of the older protocol is judged first.)
+
 The transaction of a producer that is fenced, by a new producer or by the time-out, is aborted with
 the next epoch in all versions; that epoch is given to no client.
 
@@ -92,6 +96,8 @@ def init_producer(known: Transaction | None, request: InitProducerId, wall_ms: i
             previous_producer_id=request.fresh_producer_id,
         )
     has_been = request.producer_id != NO_PRODUCER_ID
+    if known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     if has_been and not _may_go_on(known, request):
         return ErrorCode.PRODUCER_FENCED
     if not known.state.is_idle:
@@ -164,6 +170,8 @@ def check_producer(
 
 def add_partitions(known: Transaction | None, request: AddPartitions, wall_ms: int) -> Change:
     """The transaction with more partitions; `NONE` when it has them all."""
+    if known is not None and known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     found, code = check_producer(known, request.producer_id, request.producer_epoch)
     if found is None:
         return code
@@ -213,18 +221,16 @@ def _end_with_next_epoch(known: Transaction, request: EndTransaction, wall_ms: i
         and epoch == EXHAUSTED_EPOCH
         and known.producer_epoch == 0
     )
+    if known.state.is_prepared:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
     is_repeated = known.producer_epoch == epoch + 1
     is_present = known.producer_epoch == epoch
     is_complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if known.producer_id != request.producer_id and not has_overflown:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if is_complete:
-        is_valid = is_present or is_repeated or has_overflown
-    else:
-        is_valid = is_repeated if known.state.is_prepared else is_present
-    if not is_valid:
+    if not is_present and not (is_complete and (is_repeated or has_overflown)):
         return ErrorCode.PRODUCER_FENCED
-    if known.state.is_prepared or (is_complete and not is_present):
+    if not is_present:
         return _repeated(known.state, is_commit=request.is_commit)
     is_ongoing = known.state is TransactionState.ONGOING
     if request.is_commit and not is_ongoing:
@@ -252,7 +258,7 @@ def _prepared(*, is_commit: bool) -> TransactionState:
 
 def _repeated(state: TransactionState, *, is_commit: bool) -> ErrorCode:
     """What a request gets whose transaction is already ending, or has ended."""
-    if state is _prepared(is_commit=is_commit):
+    if state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     complete = TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT
     return ErrorCode.NONE if state is complete else ErrorCode.INVALID_TXN_STATE

@@ -54,7 +54,7 @@ def test_nothing_is_answered_before_it_is_committed():
     assert isinstance(producer, ProducerGranted)
     waiting = [rig.send(add(producer, T0)), rig.send(add(producer, T0)), rig.send(end(producer))]
     # A refusal that rests on what is not committed waits as well; to come again does not.
-    fenced = rig.send(add(producer, T1))
+    fenced = rig.send(verify(producer, T1))
     again = rig.send(add(producer._replace(producer_epoch=1), T1))
     assert rig.answers[again] == PartitionsResult(ErrorCode.CONCURRENT_TRANSACTIONS)
     assert not rig.answers.keys() & {fenced, *waiting} and not rig.wanted
@@ -82,7 +82,7 @@ def test_a_new_producer_ends_the_transaction_of_the_one_before():
     old = rig.ongoing()
     assert rig.ask(init()) == AGAIN
     assert rig.ask(init()) == AGAIN
-    assert rig.ask(end(old)).error_code is ErrorCode.INVALID_TXN_STATE
+    assert rig.ask(end(old)).error_code is ErrorCode.CONCURRENT_TRANSACTIONS
     (marker,) = rig.write_all()
     assert (marker.is_commit, marker.producer_epoch) == (False, 1)
     new = rig.begin()

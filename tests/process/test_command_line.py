@@ -27,11 +27,14 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 TIMEOUT_S = 60
 
 
-def tidelog(*arguments: object, code: int = 0) -> "subprocess.CompletedProcess[str]":
+def tidelog(
+    *arguments: object, code: int = 0, given: str = ""
+) -> "subprocess.CompletedProcess[str]":
     """Runs a command that must end with this code."""
     done = subprocess.run(
         [sys.executable, "-m", "tidelog.cli.main", *map(str, arguments)],
         capture_output=True,
+        input=given,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
@@ -120,6 +123,24 @@ def test_the_foreground_ends_with_sigterm_and_takes_its_nodes_along(data_dir: Pa
     assert process.wait(TIMEOUT_S) == 0
     process.stdout.close()
     assert all(p is not None and p.state is ProcessState.STOPPED for p in processes)
+
+
+def test_a_command_that_waits_ends_with_sigterm_as_with_ctrl_c(data_dir: Path) -> None:
+    with LocalCluster(brokers=1, data_dir=data_dir) as cluster:
+        cluster.create_topic("t", partitions=1, replication_factor=1)
+        servers = ("--bootstrap-server", cluster.bootstrap_servers)
+        tidelog("produce", "t", *servers, given="seen\n")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tidelog.cli.main", "consume", "t", "--follow", *servers],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "seen\n"
+        process.send_signal(signal.SIGTERM)
+        rest, errors = process.communicate(timeout=TIMEOUT_S)
+        assert (process.returncode, rest, errors) == (130, "", "")
 
 
 def test_one_node_is_formatted_served_and_stopped_from_its_file(tmp_path: Path) -> None:

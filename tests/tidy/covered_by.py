@@ -23,7 +23,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "broker/peer_answers.py": "tests/unit/broker/test_node.py",
     "cli/demo.py": "tests/pipeline/test_demo.py",
     "cli/demo_faults.py": "tests/pipeline/test_demo.py",
-    "cli/sim.py": "tests/sim/test_cli.py",
     "cli/sim_campaign.py": "tests/sim/test_cli.py",
     "cli/sim_twice.py": "tests/sim/test_cli.py",
     "cli/spark_tools.py": "tests/unit/cli/test_app.py",

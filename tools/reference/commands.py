@@ -21,7 +21,7 @@ one line of JSON with `--output json`. `--debug` may stand anywhere and shows st
 | 0 | done |
 | 1 | the answer is bad (records were lost, the cluster is unhealthy), or the work failed |
 | 2 | wrong use: nothing was done, the message ends with a hint |
-| 130 | interrupted |
+| 130 | interrupted, by Ctrl-C, SIGTERM or a closed terminal |
 """
 
 

@@ -1,9 +1,7 @@
 """`tidelog up`, `down`, `status`, and `tidelog nodes …`: a local cluster's life."""
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -89,45 +87,28 @@ def up(
     _run(cluster, launcher, output, detach=detach)
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Lets SIGTERM and a closed terminal interrupt as Ctrl-C does."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    previous = [signal.signal(number, interrupt) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, previous, strict=True):
-            signal.signal(number, handler)
-
-
 def _run(
     cluster: "LocalCluster", launcher: "Launcher", output: OutputFormat, *, detach: bool
 ) -> None:
     """Starts the nodes and, in the foreground, stays until Ctrl-C or until another process has
     stopped them all. An interruption at any point stops what was started."""
     ready = False
-    with _interruptible():
-        try:
-            with terminal.progress(f"starting {len(cluster.nodes)} nodes"):
-                cluster.start(launcher=launcher)
-            ready = True
-            _report_up(cluster, output)
-            if detach:
-                return
-            if output is TABLE:
-                terminal.print_line("Ctrl-C stops the nodes.")
-            while any(node.pid is not None for node in cluster.nodes):
-                time.sleep(_WATCH_S)
-        except KeyboardInterrupt:
-            with terminal.progress("stopping"):
-                cluster.stop()
-            if not ready:
-                raise
+    try:
+        with terminal.progress(f"starting {len(cluster.nodes)} nodes"):
+            cluster.start(launcher=launcher)
+        ready = True
+        _report_up(cluster, output)
+        if detach:
+            return
+        if output is TABLE:
+            terminal.print_line("Ctrl-C stops the nodes.")
+        while any(node.pid is not None for node in cluster.nodes):
+            time.sleep(_WATCH_S)
+    except KeyboardInterrupt:
+        with terminal.progress("stopping"):
+            cluster.stop()
+        if not ready:
+            raise
 
 
 def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:

@@ -1,8 +1,10 @@
 """`tidelog sim …`: whole clusters in virtual time, seed by seed."""
 
+import multiprocessing
+import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -68,13 +70,24 @@ def seed_range(text: str) -> range:
 
 def in_processes(
     jobs: int, run_one: Callable[[Item], Result], wanted: Iterable[Item]
-) -> Iterator[Result]:
-    """The results in the order of what is wanted."""
+) -> Generator[Result, None, None]:
+    """The results in the order of what is wanted. An interruption does not wait for those that
+    are being computed."""
     if jobs == 1:
         yield from map(run_one, wanted)
         return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_one, wanted)
+    with ProcessPoolExecutor(jobs, initializer=_leave_interruptions_to_the_parent) as pool:
+        try:
+            yield from pool.map(run_one, wanted)
+        except BaseException:
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
+
+
+def _leave_interruptions_to_the_parent() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def timed(tier: str, scenario: str, seed: int) -> tuple[Any, float]:

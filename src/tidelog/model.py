@@ -92,6 +92,26 @@ class SecurityProtocol(IntEnum):
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A password or a key: it prints as `[hidden]`, so that no log line and no traceback has it."""
+
+    _text: str = ""
+
+    def reveal(self) -> str:
+        """The text; only for the one who needs it, at the place where it is needed."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __repr__(self) -> str:
+        return "[hidden]"
+
+
+NO_SECRET: Final = Secret()
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A named listener of a node and where it is reached."""

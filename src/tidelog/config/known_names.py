@@ -17,7 +17,7 @@ _FAMILIES: Final = """
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
     kafka.metrics.reporters metric.reporters principal.builder.class
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
-    quota.window.num quota.window.size.seconds security.inter.broker.protocol security.providers
+    quota.window.num quota.window.size.seconds security.providers
     server.max.startup.time.ms telemetry.max.bytes
     unstable.api.versions.enable unstable.feature.versions.enable
 alter: config.policy.class.name log.dirs.replication.quota.window.num
@@ -77,11 +77,8 @@ share: fetch.purgatory.purge.interval.requests
 share.coordinator: append.linger.ms cached.buffer.max.bytes load.buffer.size threads
 share.coordinator.state: topic.compression.codec
 socket: connection.setup.timeout.max.ms receive.buffer.bytes send.buffer.bytes
-ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protocols
-    endpoint.identification.algorithm engine.factory.class key.password keymanager.algorithm
-    keystore.certificate.chain keystore.key keystore.location keystore.password keystore.type
-    principal.mapping.rules protocol provider secure.random.implementation trustmanager.algorithm
-    truststore.certificates truststore.location truststore.password truststore.type
+ssl: engine.factory.class keymanager.algorithm provider secure.random.implementation
+    trustmanager.algorithm
 transaction: abort.timed.out.transaction.cleanup.interval.ms
     state.log.load.buffer.size two.phase.commit.enable
 """

@@ -7,6 +7,7 @@ How a table is written is in `property_types`. Properties that feed topic config
 from typing import Final
 
 from tidelog.config.property_types import one_of, optional, rows
+from tidelog.config.tls_properties import TLS
 from tidelog.config.values import LEADER_SELECTOR, MIGRATION_POLICIES, RACK_AWARE_SELECTOR
 
 _IDENTITY: Final = rows("""
@@ -21,11 +22,13 @@ listeners LIST = PLAINTEXT://:9092
 advertised.listeners LIST
     Where others reach the broker's listeners.
 listener.security.protocol.map STRING
-    Protocol of each listener name; only PLAINTEXT is supported today.
+    Protocol of each listener name: PLAINTEXT or SSL.
 controller.listener.names LIST
     Listeners that serve the controller's APIs.
 inter.broker.listener.name STRING
     The listener on which brokers fetch from each other.
+security.inter.broker.protocol STRING
+    The same, where that listener is named like its protocol.
 controller.quorum.voters LIST
     The controllers, as id@host:port, the same list on every node; fixed for good.
 controller.quorum.bootstrap.servers LIST
@@ -339,6 +342,7 @@ NODE_PROPERTIES: Final = (
     | TRANSACTIONS
     | SHARES
     | SHARING
+    | TLS
     | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

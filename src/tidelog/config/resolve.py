@@ -26,6 +26,7 @@ from tidelog.config.property_types import (
     value_text,
 )
 from tidelog.config.roles import check_membership, resolve_roles
+from tidelog.config.tls_properties import TLS, resolve_listener_tls
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LogConfig, NodeConfig
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
@@ -69,6 +70,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         controller_listener_names=listeners.controller_names,
         inter_broker_listener_name=listeners.inter_broker_name,
         security_protocols=listeners.protocols,
+        tls=resolve_listener_tls(settings, listeners.protocols),
         voters=voters,
         roles=roles,
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
@@ -168,7 +170,12 @@ def _validate(prop: Property, name: str, value: str | None) -> None:
 def _check_known(name: str) -> None:
     if name in REMOVED_NAMES:
         raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
-    if name in USED or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
+    if name in USED or name in KNOWN_NAMES:
+        return
+    if name.startswith(KNOWN_PREFIXES):
+        _, separator, inner = name.partition(".ssl.")
+        if separator and f"ssl.{inner}" not in TLS and f"ssl.{inner}" not in KNOWN_NAMES:
+            raise UsageError(f"unknown property `{name}`", _near_miss(f"ssl.{inner}"))
         return
     raise UsageError(f"unknown property `{name}`", _near_miss(name))
 

@@ -1,0 +1,118 @@
+"""How a client reaches a cluster whose listeners are protected: Kafka's client properties.
+
+`security.protocol` and the `ssl.*` names mean what they mean to Kafka's own clients; a file for
+`kafka-topics.sh --command-config` serves here too. What concerns other things, like `acks`, is not
+looked at. Nothing is read from disk until the first connection, so an object of this may travel to
+another process.
+
+`ClientSecurity` opens sockets; what speaks Kafka's protocol over them is the same with and without
+TLS. A login by SASL is the next step after `connect`, and belongs to the exchange of requests.
+"""
+
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from tidelog.client.core.errors import AuthenticationFailed, Unreachable
+from tidelog.client.core.values import Address
+from tidelog.errors import UsageError
+from tidelog.model import SecurityProtocol
+
+if TYPE_CHECKING:
+    from tidelog.config.values import TlsConfig
+
+SERVED: Final = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
+"""What this client speaks."""
+
+
+class ClientSecurity:
+    """What connections of a client obey. Equal settings make equal objects."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """From Kafka's client properties. Raises `UsageError`."""
+        # As they were given; passwords among them, so they are never printed.
+        self._settings = dict(settings or {})
+        # How bytes are protected, and whether a login follows.
+        self.protocol = _protocol(self._settings.get("security.protocol", "PLAINTEXT"))
+        # What TLS obeys; `None` without TLS, which saves the imports.
+        self._tls = _tls(self._settings) if self.protocol.uses_tls else None
+        # Made for the first connection, for all of them.
+        self._context: ssl.SSLContext | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClientSecurity) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._settings.items()))
+
+    def __repr__(self) -> str:
+        return f"ClientSecurity({self.protocol.name})"
+
+    def __reduce__(self) -> tuple[type["ClientSecurity"], tuple[dict[str, str]]]:
+        return ClientSecurity, (self._settings,)
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """What TLS obeys; `None` without TLS. Raises `UsageError` for stores that cannot be
+        used."""
+        if self._context is None and self._tls is not None:
+            from tidelog.tls.contexts import client_context
+
+            self._context = client_context(self._tls)
+        return self._context
+
+    def connect(self, address: Address, timeout_s: float) -> socket.socket:
+        """A connected socket, its handshake done. Raises `Unreachable`, `AuthenticationFailed`
+        where one side does not accept the other, and `UsageError` for stores that cannot be
+        used."""
+        context = self.context
+        try:
+            sock = socket.create_connection(address, timeout_s)
+        except OSError as error:
+            raise Unreachable(f"broker `{address}` cannot be reached: {error}") from None
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is None:
+            return sock
+        try:
+            return context.wrap_socket(sock, server_hostname=address.host)
+        except OSError as error:
+            sock.close()
+            raise tls_failure(address, error) from None
+
+
+def tls_failure(address: Address, error: OSError) -> Unreachable | AuthenticationFailed:
+    """Why a handshake failed: what another attempt cannot change is an `AuthenticationFailed`."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(
+            f"the certificate of broker `{address}` is not accepted: {error.verify_message}",
+            "check `ssl.truststore.location`, and that the address is a name in the certificate",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        if "alert" in reason and "internal" not in reason:
+            return AuthenticationFailed(
+                f"broker `{address}` refused the TLS handshake: {reason}",
+                "the broker's log names the reason; `ssl.keystore.location` has the certificate "
+                "that this client shows",
+            )
+        return Unreachable(f"broker `{address}`: the TLS handshake failed: {reason}")
+    return Unreachable(f"broker `{address}`: the TLS handshake failed: {error or 'timed out'}")
+
+
+def _tls(settings: Mapping[str, str]) -> "TlsConfig":
+    from tidelog.config.tls_properties import resolve_tls
+
+    return resolve_tls(settings)
+
+
+def _protocol(text: str) -> SecurityProtocol:
+    name = text.strip().upper()
+    if name in (protocol.name for protocol in SERVED):
+        return SecurityProtocol[name]
+    names = ", ".join(protocol.name for protocol in SERVED)
+    raise UsageError(f"`security.protocol` is `{text}`", f"use one of {names}")
+
+
+PLAINTEXT: Final = ClientSecurity()
+"""Of a cluster without protection."""

@@ -302,3 +302,26 @@ closed."""
 CLOSE_LINGER_MS: Final = 5000
 """How long a connection that the core closed may take to send what was queued before it is
 cut."""
+
+# Logins --------------------------------------------------------------------------------------
+
+MAX_JAAS_CHARACTERS: Final = 1 << 20
+"""A longer `sasl.jaas.config` is refused at the start."""
+
+MIN_SCRAM_ITERATIONS: Final = 4096
+"""Of a SCRAM credential; fewer are refused as UNACCEPTABLE_CREDENTIAL, and by our own logins."""
+
+MAX_SCRAM_ITERATIONS: Final = 16_384
+"""More are refused likewise, so that no server makes a client compute for long."""
+
+MAX_SCRAM_TOKEN_BYTES: Final = 16 << 10
+"""A longer message of a SCRAM login fails it."""
+
+MAX_SALTED_KEYS: Final = 16
+"""Salted passwords of the node's own logins; the oldest goes first."""
+
+LOGIN_DEADLINE_MS: Final = 10_000
+"""A connection that has not logged in by then, on a listener that asks for it, is closed."""
+
+MAX_UNAUTHENTICATED_CONNECTIONS: Final = 2000
+"""Connections that have not logged in yet; at the bound the oldest is closed."""

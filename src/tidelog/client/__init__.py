@@ -8,7 +8,7 @@ The shells move the bytes: `blocking` over sockets, for commands, tests and Spar
 on an event loop. `admin` has the administrator's calls on the blocking shell. `security_options`
 reads Kafka's client properties and opens the sockets of both, with TLS where a cluster has it.
 
-Left out: SASL, whose seat is `Exchange.greeting`; group membership and transactions, which
+Left out: group membership and transactions, which
 are the business of Kafka's own clients.
 """
 

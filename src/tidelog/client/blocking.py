@@ -57,7 +57,7 @@ class Connection:
         # Where it leads.
         self.address = address
         # The protocol; what is under way is known there.
-        self._exchange = Exchange(address, client_id)
+        self._exchange = Exchange(address, client_id, security.login(client_id))
         self._socket = security.connect(address, timeout_s)
         try:
             while (greeting := self._exchange.greeting()) is not None:

@@ -6,9 +6,11 @@ looked at. Nothing is read from disk until the first connection, so an object of
 another process.
 
 `ClientSecurity` opens sockets; what speaks Kafka's protocol over them is the same with and without
-TLS. A login by SASL is the next step after `connect`, and belongs to the exchange of requests.
+TLS. A login by SASL (`sasl.mechanism`, `sasl.jaas.config`) is the next step after `connect`; the
+exchange of requests takes it.
 """
 
+import secrets
 import socket
 import ssl
 from collections.abc import Mapping
@@ -16,14 +18,17 @@ from typing import TYPE_CHECKING, Final
 
 from tidelog.client.core.errors import AuthenticationFailed, Unreachable
 from tidelog.client.core.values import Address
+from tidelog.env.entropy import SEED_BITS
 from tidelog.errors import UsageError
-from tidelog.model import SecurityProtocol
+from tidelog.model import Secret, SecurityProtocol
 
 if TYPE_CHECKING:
     from tidelog.config.values import TlsConfig
+    from tidelog.security.client_login import ClientLogin
+    from tidelog.security.listener_logins import OwnLogin
 
-SERVED: Final = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
-"""What this client speaks."""
+_MECHANISM: Final = "sasl.mechanism"
+_JAAS: Final = "sasl.jaas.config"
 
 
 class ClientSecurity:
@@ -37,6 +42,8 @@ class ClientSecurity:
         self.protocol = _protocol(self._settings.get("security.protocol", "PLAINTEXT"))
         # What TLS obeys; `None` without TLS, which saves the imports.
         self._tls = _tls(self._settings) if self.protocol.uses_tls else None
+        # How it logs in; `None` where it does not.
+        self._own = _own_login(self._settings) if self.protocol.uses_sasl else None
         # Made for the first connection, for all of them.
         self._context: ssl.SSLContext | None = None
 
@@ -61,6 +68,14 @@ class ClientSecurity:
 
             self._context = client_context(self._tls)
         return self._context
+
+    def login(self, client_id: str) -> "ClientLogin | None":
+        """The login of a new connection; `None` where there is none."""
+        if self._own is None:
+            return None
+        from tidelog.security.client_login import ClientLogin
+
+        return ClientLogin(self._own, client_id)
 
     def connect(self, address: Address, timeout_s: float) -> socket.socket:
         """A connected socket, its handshake done. Raises `Unreachable`, `AuthenticationFailed`
@@ -100,6 +115,19 @@ def tls_failure(address: Address, error: OSError) -> Unreachable | Authenticatio
     return Unreachable(f"broker `{address}`: the TLS handshake failed: {error or 'timed out'}")
 
 
+def _own_login(settings: Mapping[str, str]) -> "OwnLogin":
+    from tidelog.config.sasl import parse_mechanism
+    from tidelog.config.values import JaasSetting
+    from tidelog.security.listener_logins import NodeSecrets, OwnLogin
+
+    mechanism = parse_mechanism(settings.get(_MECHANISM, "GSSAPI"), _MECHANISM)
+    if _JAAS not in settings:
+        hint = f'add `{_JAAS}=… required username="NAME" password="PASSWORD";`'
+        raise UsageError(f"`{_JAAS}` is missing, and the listener asks for a login", hint)
+    setting = JaasSetting(_JAAS, Secret(settings[_JAAS]))
+    return OwnLogin(mechanism, setting, NodeSecrets.from_seed(secrets.randbits(SEED_BITS)))
+
+
 def _tls(settings: Mapping[str, str]) -> "TlsConfig":
     from tidelog.config.tls_properties import resolve_tls
 
@@ -108,9 +136,9 @@ def _tls(settings: Mapping[str, str]) -> "TlsConfig":
 
 def _protocol(text: str) -> SecurityProtocol:
     name = text.strip().upper()
-    if name in (protocol.name for protocol in SERVED):
+    if name in SecurityProtocol.__members__:
         return SecurityProtocol[name]
-    names = ", ".join(protocol.name for protocol in SERVED)
+    names = ", ".join(SecurityProtocol.__members__)
     raise UsageError(f"`security.protocol` is `{text}`", f"use one of {names}")
 
 

@@ -11,8 +11,7 @@ from typing import Final
 
 _FAMILIES: Final = """
 :    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
-    config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
-    cordoned.log.dirs create.topic.policy.class.name
+    config.providers cordoned.log.dirs create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
     kafka.metrics.reporters metric.reporters principal.builder.class
@@ -60,8 +59,7 @@ remote.log.manager: copier.thread.pool.size copy.max.bytes.per.second copy.quota
     task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter
     thread.pool.size
 replica: alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes
-sasl: client.callback.handler.class enabled.mechanisms jaas.config mechanism.controller.protocol
-    mechanism.inter.broker.protocol server.callback.handler.class server.max.receive.size
+sasl: client.callback.handler.class server.callback.handler.class
 sasl.kerberos: kinit.cmd min.time.before.relogin principal.to.local.rules service.name
     ticket.renew.jitter ticket.renew.window.factor
 sasl.login: callback.handler.class class connect.timeout.ms read.timeout.ms refresh.buffer.seconds

@@ -18,7 +18,6 @@ from tidelog.errors import UsageError
 from tidelog.model import Endpoint, SecurityProtocol
 
 PLAINTEXT: Final = SecurityProtocol.PLAINTEXT.name
-_SERVED: Final = (SecurityProtocol.PLAINTEXT, SecurityProtocol.SSL)
 _PROTECTED: Final = tuple(each for each in SecurityProtocol.__members__ if each != PLAINTEXT)
 _WILDCARDS: Final = ("0.0.0.0", "::")
 _LISTENER_HINT: Final = "write it like `PLAINTEXT://localhost:9092`"
@@ -180,14 +179,11 @@ def _protocols(settings: Mapping[str, str], names: list[str]) -> dict[str, Secur
 
 
 def _served(listener: str, text: str) -> SecurityProtocol:
-    """The protocol with this name, if this code serves it."""
-    if text in (protocol.name for protocol in _SERVED):
-        return SecurityProtocol[text]
-    if text in SecurityProtocol.__members__:
-        hint = "use PLAINTEXT or SSL: SASL is not supported yet"
-    else:
+    """The protocol with this name."""
+    if text not in SecurityProtocol.__members__:
         hint = f"use one of {', '.join(SecurityProtocol.__members__)}"
-    raise UsageError(f"the listener `{listener}` asks for `{text}`", hint)
+        raise UsageError(f"the listener `{listener}` asks for `{text}`", hint)
+    return SecurityProtocol[text]
 
 
 def _advertise(

@@ -64,6 +64,20 @@ request.timeout.ms INT >= 1 -> broker.request_timeout_ms
     How long a request to another node may take.
 socket.connection.setup.timeout.ms LONG >= 1 -> broker.connect_timeout_ms
     How long a connection to another node may take to open.
+sasl.enabled.mechanisms LIST = GSSAPI
+    SASL mechanisms of listeners with logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+sasl.mechanism.inter.broker.protocol STRING = GSSAPI
+    The mechanism with which brokers log in to each other.
+sasl.mechanism.controller.protocol STRING = GSSAPI
+    The mechanism with which nodes log in to controllers.
+sasl.jaas.config PASSWORD
+    Only counts with a listener and a mechanism before it: the login of this node, and its users.
+sasl.server.max.receive.size INT >= 1 -> broker.sasl_max_receive_bytes
+    The largest request of a client that has not logged in.
+connection.failed.authentication.delay.ms INT >= 0 -> broker.failed_login_delay_ms
+    How long a failed login waits for its answer.
+connections.max.reauth.ms LONG >= 0 = 0
+    Time after which a client must log in again; 0 for never.
 connections.max.idle.ms LONG -> broker.connections_max_idle_ms
     Idle time after which a client's connection is closed.
 max.connections INT >= 0 -> broker.max_connections

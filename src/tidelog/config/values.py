@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog import limits
-from tidelog.model import NO_SECRET, Endpoint, Secret, SecurityProtocol
+from tidelog.model import NO_SECRET, Endpoint, Mechanism, Secret, SecurityProtocol
 
 LONG_MAX: Final = 2**63 - 1
 
@@ -149,6 +149,8 @@ class BrokerConfig:
     fetch_max_bytes: int = 55 << 20
     connect_timeout_ms: int = 10_000
     max_connections: int = 2**31 - 1
+    sasl_max_receive_bytes: int = 524_288
+    failed_login_delay_ms: int = 100
     add_partitions_retry_backoff_ms: int = 20
     add_partitions_retry_max_ms: int = 100
     listen_backlog: int = 1024
@@ -307,6 +309,28 @@ class DynamicBrokerConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class JaasSetting:
+    """A JAAS string, and the property that has it."""
+
+    setting: str
+    text: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSasl:
+    """What one listener obeys, or what this node obeys that logs in at it."""
+
+    mechanisms: tuple[Mechanism, ...] = ()
+    """Which a client may choose from."""
+    jaas: Mapping[Mechanism, JaasSetting] = field(default_factory=dict)
+    """Of each mechanism that has one."""
+    session_ms: Mapping[Mechanism, int] = field(default_factory=dict)
+    """Lifetime of a session by mechanism; 0 is for ever."""
+    own_mechanism: Mechanism | None = None
+    """With which this node logs in at this listener of other nodes; `None` where it never does."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeConfig:
     """Everything one node obeys, resolved from its properties file.
 
@@ -339,6 +363,8 @@ class NodeConfig:
     """The protocol of each of these listeners by its name, the controllers' included."""
     tls: Mapping[str, TlsConfig] = field(default_factory=dict)
     """What TLS obeys on those of them that use it, and towards the other nodes' ones."""
+    sasl: Mapping[str, ListenerSasl] = field(default_factory=dict)
+    """Of each listener, here and elsewhere, where clients or this node log in."""
     rack: str | None = None
     more_log_dirs: tuple[str, ...] = ()
     """The other directories of `log.dirs`, in their order."""

@@ -29,6 +29,7 @@ import uvloop
 
 from tidelog.config import NodeConfig, parse_assignment
 from tidelog.env.disk import Disk, OfflineDisk
+from tidelog.env.entropy import SEED_BITS
 from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
@@ -136,7 +137,7 @@ def _start(
     events = open_events(config, log)
     if events is not None:
         stack.callback(events.close)
-    core = make_core(config, disks, secrets.randbits(64), events or log)
+    core = make_core(config, disks, secrets.randbits(SEED_BITS), events or log)
     loop = uvloop.new_event_loop()
     stack.callback(loop.close)
     driver = Driver(

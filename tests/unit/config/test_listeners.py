@@ -47,7 +47,7 @@ def test_names_are_compared_in_upper_case_and_brackets_hold_ipv6() -> None:
         ({"controller.listener.names": "PLAINTEXT,CONTROLLER"}, "nothing but controller"),
         ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not name `CONTROLLER`"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "has no protocol"),
-        ({"listener.security.protocol.map": "PLAINTEXT:SASL_SSL,CONTROLLER:SSL"}, "for `SASL_SSL`"),
+        ({"listener.security.protocol.map": "PLAINTEXT:SASL,CONTROLLER:SSL"}, "for `SASL`"),
         ({"listeners": "SSL://:9092,CONTROLLER://:9192"}, "does not name `CONTROLLER`"),
         ({"security.inter.broker.protocol": "SSL"}, "no broker listener is called `SSL`"),
         (

@@ -274,6 +274,24 @@ thousand partitions take."""
 READ_BUFFER_BYTES: Final = 256 << 10
 """The driver's one read buffer, shared by all connections: the most one `Received` carries."""
 
+MAX_STORE_BYTES: Final = 4 << 20
+"""A file with keys or certificates that is larger is refused: the authorities of a whole JVM take
+half a megabyte."""
+
+HANDSHAKE_TIMEOUT_MS: Final = 10_000
+"""How long a peer may take for its TLS handshake before its connection is cut."""
+
+MAX_HANDSHAKES: Final = 1000
+"""Accepted connections of a node whose TLS handshake has not ended; for one more the oldest of
+them is cut."""
+
+MAX_HANDSHAKES_PER_HOST: Final = 500
+"""The same of one address, so that one host alone cannot cut those of the others."""
+
+HANDSHAKE_STEPS_PER_TURN: Final = 8
+"""Steps of handshakes, of half a millisecond to two each, before the node looks at its other
+connections again; the peers behind them wait."""
+
 WRITE_HIGH_WATER_BYTES: Final = 1 << 20
 """Unsent bytes of one connection above which it is not read and files are not read for it."""
 
@@ -284,3 +302,26 @@ closed."""
 CLOSE_LINGER_MS: Final = 5000
 """How long a connection that the core closed may take to send what was queued before it is
 cut."""
+
+# Logins --------------------------------------------------------------------------------------
+
+MAX_JAAS_CHARACTERS: Final = 1 << 20
+"""A longer `sasl.jaas.config` is refused at the start."""
+
+MIN_SCRAM_ITERATIONS: Final = 4096
+"""Of a SCRAM credential; fewer are refused as UNACCEPTABLE_CREDENTIAL, and by our own logins."""
+
+MAX_SCRAM_ITERATIONS: Final = 16_384
+"""More are refused likewise, so that no server makes a client compute for long."""
+
+MAX_SCRAM_TOKEN_BYTES: Final = 16 << 10
+"""A longer message of a SCRAM login fails it."""
+
+MAX_SALTED_KEYS: Final = 16
+"""Salted passwords of the node's own logins; the oldest goes first."""
+
+LOGIN_DEADLINE_MS: Final = 10_000
+"""A connection that has not logged in by then, on a listener that asks for it, is closed."""
+
+MAX_UNAUTHENTICATED_CONNECTIONS: Final = 2000
+"""Connections that have not logged in yet; at the bound the oldest is closed."""

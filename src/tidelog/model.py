@@ -11,7 +11,7 @@ URL-safe base64 without padding.
 import base64
 import binascii
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final, NamedTuple, NewType
 
 TopicId = NewType("TopicId", bytes)
@@ -47,6 +47,10 @@ NO_TIMESTAMP: Final = -1
 
 CONSUMER_REPLICA_ID: Final = -1
 """The replica id of an ordinary consumer in Fetch and ListOffsets."""
+
+
+HIDDEN: Final = "[hidden]"
+"""Stands where a secret would."""
 
 
 class TopicPartition(NamedTuple):
@@ -90,6 +94,34 @@ class SecurityProtocol(IntEnum):
     def uses_sasl(self) -> bool:
         """Whether a client logs in by SASL before its first request."""
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+class Mechanism(StrEnum):
+    """The SASL mechanisms that are served, by their registered names."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Secret:
+    """A password or a key: it prints as `[hidden]`, so that no log line and no traceback has it."""
+
+    _text: str = ""
+
+    def reveal(self) -> str:
+        """The text; only for the one who needs it, at the place where it is needed."""
+        return self._text
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+
+NO_SECRET: Final = Secret()
 
 
 @dataclass(frozen=True, slots=True)

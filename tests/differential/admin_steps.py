@@ -409,6 +409,46 @@ def api_versions(draft: Draft, usual: str) -> None:
     )
 
 
+def late_handshake(draft: Draft, usual: str) -> None:
+    """Where no login is asked for."""
+    draft.add(K.SASL_HANDSHAKE, draft.admin_slot, mechanism=draft.good_or("PLAIN", "", "?"))
+
+
+def late_token(draft: Draft, usual: str) -> None:
+    """Where no login is asked for."""
+    draft.add(K.SASL_AUTHENTICATE, draft.admin_slot, auth_bytes=b"token")
+
+
+def scram_user(draft: Draft) -> str:
+    """A name of few, so that users are found again."""
+    return draft.prng.choice(("u0", "u1", ""))
+
+
+def scram_users(draft: Draft, usual: str) -> None:
+    users = [{"name": scram_user(draft)} for _ in range(draft.prng.below(3))]
+    draft.add(K.DESCRIBE_USER_SCRAM_CREDENTIALS, draft.admin_slot, users=users)
+
+
+def alter_scram(draft: Draft, usual: str) -> None:
+    deletions = [
+        {"name": scram_user(draft), "mechanism": draft.good_or(1, 2, 0)}
+        for _ in range(draft.prng.below(2))
+    ]
+    upsertions = [
+        {
+            "name": scram_user(draft),
+            "mechanism": draft.good_or(2, 1, 3),
+            "iterations": draft.good_or(4096, 4095, 16_385),
+            "salt": b"salt",
+            "salted_password": draft.good_or(bytes(32), b""),
+        }
+        for _ in range(draft.prng.below(3))
+    ]
+    draft.add(
+        K.ALTER_USER_SCRAM_CREDENTIALS, draft.admin_slot, deletions=deletions, upsertions=upsertions
+    )
+
+
 Draw = Callable[[Draft, str], None]
 ADMIN_DRAWS: Final[Mapping[K, Draw]] = {
     K.CREATE_TOPICS: create,
@@ -434,4 +474,8 @@ ADMIN_DRAWS: Final[Mapping[K, Draw]] = {
     K.REMOVE_RAFT_VOTER: remove_voter,
     K.OFFSET_FOR_LEADER_EPOCH: leader_epochs,
     K.API_VERSIONS: api_versions,
+    K.SASL_HANDSHAKE: late_handshake,
+    K.SASL_AUTHENTICATE: late_token,
+    K.DESCRIBE_USER_SCRAM_CREDENTIALS: scram_users,
+    K.ALTER_USER_SCRAM_CREDENTIALS: alter_scram,
 }

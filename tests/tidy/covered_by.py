@@ -10,6 +10,9 @@ from typing import Final
 SMALL_LINES: Final = 40
 
 COVERED_BY: Final[Mapping[str, str]] = {
+    "broker/api/k36_sasl_authenticate.py": "tests/unit/broker/test_logins.py",
+    "broker/login.py": "tests/unit/broker/test_logins.py",
+    "metadata/scram_keys.py": "tests/unit/security/test_scram.py",
     "pyspark_tidelog/batch.py": "tests/pipeline/test_topic_source.py",
     "pyspark_tidelog/stream.py": "tests/pipeline/test_topic_source.py",
     "pyspark_tidelog/stream_limits.py": "tests/pipeline/test_topic_source.py",
@@ -77,6 +80,9 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "replication/messages.py": "tests/unit/replication/test_delete_path.py",
     "replication/remote_replica.py": "tests/unit/replication/test_fetch_path.py",
     "runtime/os_disk.py": "tests/unit/runtime/test_disks.py",
+    "security/client_login.py": "tests/unit/broker/test_logins.py",
+    "security/listener_logins.py": "tests/unit/broker/test_logins.py",
+    "security/sasl.py": "tests/unit/security/test_scram.py",
     "sim/ablations/cleaning.py": "tests/sim/test_ablations.py",
     "sim/ablations/groups.py": "tests/sim/test_ablations.py",
     "sim/ablations/controller.py": "tests/sim/test_ablations.py",

@@ -8,7 +8,9 @@ LONG_FUNCTIONS: Final[Mapping[str, str]] = {}
 
 LONG_MODULES: Final[Mapping[str, str]] = {}
 
-WIDE_CONSTRUCTORS: Final[Mapping[str, str]] = {}
+WIDE_CONSTRUCTORS: Final[Mapping[str, str]] = {
+    "src/tidelog/testing/local_cluster.py::LocalCluster.__init__": "options of a public fixture"
+}
 
 PACKAGES_WITH_CODE: Final[Mapping[str, str]] = {
     "src/pyspark_tidelog/__init__.py": "Spark finds a data source by the class in this very file",

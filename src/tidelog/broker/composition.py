@@ -19,9 +19,10 @@ from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_shares import HeldShares
 from tidelog.broker.lifecycle import BrokerLifecycle
+from tidelog.broker.logins import Logins
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
-from tidelog.broker.opening import open_directories
+from tidelog.broker.opening import open_directories, read_first_users
 from tidelog.broker.peers import PeerChannels
 from tidelog.broker.share_persister import SharePersister
 from tidelog.broker.share_seats import ShareSeats
@@ -41,6 +42,8 @@ from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, Uuid
 from tidelog.replication.replicas import Replicas
+from tidelog.security.credentials import Credentials
+from tidelog.security.listener_logins import ListenerLogins, NodeSecrets, own_logins
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Parts:
     metadata_log: MetadataLog
     # None on a node that is only a broker.
     registration: ControllerRegistration | None
+    # SCRAM's users.
+    credentials: Credentials
     # What the handlers see.
     broker: Broker
     # None on a node that is only a controller.
@@ -61,33 +66,32 @@ class Parts:
 
 
 def open_parts(
-    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], prng: Prng, trace: Trace, wall_ms: int
+    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], seed: int, trace: Trace, wall_ms: int
 ) -> Parts:
     """Opens the log directories and the metadata log; the other logs follow in the node's turns.
 
-    Raises `UsageError` for a directory that is not this node's, `StorageError` for a bad disk.
+    Raises `UsageError` for a directory that is not this node's and for logins that cannot work,
+    `StorageError` for a bad disk.
     """
-    effects = EffectQueue()
-    peers = PeerChannels(effects)
+    effects, prng, secrets = EffectQueue(), Prng(seed), NodeSecrets.from_seed(seed)
+    peers = PeerChannels(effects, own_logins(config.sasl, secrets))
+    connections = Connections.obeying(effects, config.broker)
+    credentials = Credentials()
+    logins = _make_logins(config, connections, credentials, secrets, trace)
     directories = open_directories(config, disks, effects, prng, trace, wall_ms)
     quorum_env = QuorumEnv(directories.metadata.disk, effects, Prng(prng.next_u64()), trace)
     quorum = make_quorum(config, directories.metadata, quorum_env)
     metadata_log = MetadataLog(quorum)
     controller = registration = None
     if config.is_controller:
+        credentials.first_users = read_first_users(directories.metadata.disk)
         controller_prng = Prng(prng.next_u64())
         controller = _make_controller(
             config, directories.cluster_id, metadata_log, Prng(controller_prng.next_u64()), trace
         )
+        controller.first_users = credentials.first_users
         registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
-    control = ControlLink(
-        node_id=config.node_id,
-        apis=APIS,
-        controller=controller,
-        peers=peers,
-        request_timeout_ms=config.broker.request_timeout_ms,
-        session_timeout_ms=config.broker.session_timeout_ms,
-    )
+    control = _make_control_link(config, controller, peers)
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
     lifecycle = make_lifecycle(config, directories, prng, trace)
     replicas = Replicas(
@@ -98,7 +102,8 @@ def open_parts(
         apis=APIS,
         config=config,
         cluster_id=directories.cluster_id,
-        connections=Connections.obeying(effects, config.broker),
+        connections=connections,
+        logins=logins,
         replicas=replicas,
         quorum=quorum,
         controller=controller,
@@ -121,9 +126,26 @@ def open_parts(
         directories=directories,
         metadata_log=metadata_log,
         registration=registration,
+        credentials=credentials,
         broker=broker,
         lifecycle=lifecycle,
     )
+
+
+def _make_logins(
+    config: NodeConfig,
+    connections: Connections,
+    credentials: Credentials,
+    secrets: NodeSecrets,
+    trace: Trace,
+) -> Logins:
+    """The logins of accepted connections, by listener."""
+    listeners = {
+        name: ListenerLogins(sasl, credentials.find, secrets)
+        for name, sasl in config.sasl.items()
+        if sasl.mechanisms
+    }
+    return Logins(connections, listeners, config.broker, trace)
 
 
 def _make_controller(
@@ -137,6 +159,20 @@ def _make_controller(
         prng=prng,
         trace=trace,
         quorum=log,
+    )
+
+
+def _make_control_link(
+    config: NodeConfig, controller: Controller | None, peers: PeerChannels
+) -> ControlLink:
+    """The way to the active controller."""
+    return ControlLink(
+        node_id=config.node_id,
+        apis=APIS,
+        controller=controller,
+        peers=peers,
+        request_timeout_ms=config.broker.request_timeout_ms,
+        session_timeout_ms=config.broker.session_timeout_ms,
     )
 
 

@@ -12,7 +12,8 @@ which every other connection, peer and timer has its own. Nothing more is read m
 
 A connection that sent requests and then none for `connections.max.idle.ms`, with all of them
 answered, is closed. One that never sent any stays: the nodes watch each other over such, and the
-end of one would look like a death.
+end of one would look like a death. Where a listener asks for a login, it must have logged in
+(`logins.py`); its messages do not count as requests.
 
 Invariants: a slot is filled exactly once; slots leave in order; no connection has more than
 `limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
@@ -24,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from tidelog.broker.login import Login
 from tidelog.config import BrokerConfig
 from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
@@ -99,6 +101,8 @@ class Connection:
     frames: FrameReader
     # Who is at the other end.
     principal: Principal = ANONYMOUS
+    # Its way to a login; None where the listener asks for none.
+    login: Login | None = None
     # Requests in order of arrival; the head leaves first.
     slots: deque[RequestContext] = field(default_factory=deque)
     # Requests that were read and not handled yet, copied out of the driver's buffer.
@@ -132,6 +136,8 @@ class Connections:
         self._by_last_request: dict[int, Connection] = {}
         # Open connections by id.
         self._connections: dict[int, Connection] = {}
+        # Connections that must log in and have not yet, the oldest first.
+        self.unauthenticated: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
         self._ready: dict[int, Connection] = {}
         # Connections with a backlog and room, in the order of their turns.
@@ -149,13 +155,13 @@ class Connections:
         """The open connection with this id."""
         return self._connections.get(connection_id)
 
-    def on_opened(self, connection_id: int, listener: str, peer_host: str) -> None:
+    def on_opened(self, connection_id: int, listener: str, peer_host: str) -> Connection:
         """A peer connected."""
         assert connection_id not in self._connections, f"connection {connection_id} opened twice"
         frames = FrameReader(self._max_request_bytes)
-        self._connections[connection_id] = Connection(
-            self, connection_id, listener, peer_host, frames
-        )
+        connection = Connection(self, connection_id, listener, peer_host, frames)
+        self._connections[connection_id] = connection
+        return connection
 
     def on_closed(self, connection_id: int) -> Connection | None:
         """The peer is gone; replies still to come are dropped when they come."""
@@ -167,6 +173,7 @@ class Connections:
             self._ready.pop(connection_id, None)
             self._waiting.pop(connection_id, None)
             self._by_last_request.pop(connection_id, None)
+            self.unauthenticated.pop(connection_id, None)
         return connection
 
     # Idle connections -----------------------------------------------------------------------

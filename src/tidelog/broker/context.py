@@ -12,6 +12,7 @@ from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_questions import HeldQuestions
+from tidelog.broker.logins import Logins
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
@@ -37,6 +38,7 @@ class Broker:
     config: NodeConfig
     cluster_id: str
     connections: Connections
+    logins: Logins
     replicas: Replicas
     quorum: Quorum
     # None on a node that is only a broker.

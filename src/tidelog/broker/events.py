@@ -53,6 +53,20 @@ class AnswerIgnored(Event):
         return f"peer {self.peer_id}"
 
 
+@event("on_answered", "login_refused", level=Level.WARN, about=("peer_id", "listener"))
+class OwnLoginRefused(Event):
+    """A peer does not let this node in: compare the JAAS strings of both."""
+
+    peer_id: int
+    listener: str
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        """`peer 2`."""
+        return f"peer {self.peer_id}"
+
+
 # Requests of clients -----------------------------------------------------------------------
 
 
@@ -73,6 +87,25 @@ class RequestMalformed(ConnectionEvent):
     """A frame is not a request that is served here; the connection is closed."""
 
     reason: str
+    peer: str
+
+
+@event("authenticate", "failed", about=("listener", "reason"))
+class LoginFailed(ConnectionEvent):
+    """A client of a listener with logins has not proved who it is."""
+
+    reason: str
+    listener: str
+    mechanism: str
+    peer: str
+
+
+@event("authenticate", "logged_in", level=Level.DEBUG)
+class LoggedIn(ConnectionEvent):
+    """A client has proved who it is."""
+
+    principal: str
+    mechanism: str
     peer: str
 
 

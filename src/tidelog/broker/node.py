@@ -42,7 +42,6 @@ from tidelog.config import NodeConfig
 from tidelog.env import effects
 from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.instant import Instant, earliest
-from tidelog.env.prng import Prng
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.swap import CleanedFlush
@@ -95,7 +94,7 @@ class Node:
         trace = Trace(trace_sink, trace_level, measures=config.events.enable)
         # What it is doing: for a driver that measures how long that takes.
         self.steps = trace.steps
-        self._parts = parts = open_parts(config, disks, Prng(seed), trace, wall_ms)
+        self._parts = parts = open_parts(config, disks, seed, trace, wall_ms)
         # What the handlers see.
         self.broker = parts.broker
         # All logs, that of the metadata included.
@@ -179,6 +178,7 @@ class Node:
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
         followers: list[ImageFollower] = [self._links.replicas, self._links.transaction_checks]
+        followers.append(parts.credentials)
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
             followers += [broker.share_states, broker.sharing]
@@ -210,6 +210,7 @@ class Node:
             broker_side=broker_side,
             answer_forward=router.on_forward_outcome,
         )
+        yield broker.logins
         yield DetectorLink(detector=parts.detector, peers=self._peers, broker=broker)
         yield self._peer_answers
 
@@ -237,7 +238,8 @@ class Node:
                 else:
                     self._turns.on_received(connection_id, data, now)
             case effects.Opened(connection_id, listener, peer_host, _):
-                self._connections.on_opened(connection_id, listener, peer_host)
+                connection = self._connections.on_opened(connection_id, listener, peer_host)
+                self.broker.logins.on_opened(connection, now)
             case effects.Connected(connection_id):
                 self._peers.on_connected(connection_id)
             case effects.Closed(connection_id, reason):

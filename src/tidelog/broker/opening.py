@@ -19,17 +19,19 @@ from collections.abc import Sequence
 
 from tidelog.broker.events import DirectoryOfflineAtStart
 from tidelog.config import LogConfig, NodeConfig
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE, users_of_file
 from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.effects import EffectQueue, EffectsOfDisk
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
-from tidelog.errors import StorageError, UsageError
+from tidelog.errors import CorruptBatch, MalformedFrame, StorageError, UsageError
 from tidelog.kraft.quorum_state import QuorumStateFile
 from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import DirectoryIdentity, format_directory, is_formatted, read_identity
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.tail_cache import TailBudget
+from tidelog.metadata.records import UserScramCredentialRecord
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid, uuid_to_text
 
 
@@ -77,6 +79,17 @@ def open_directories(
     return LogDirectories(
         online, offline, first_takes_logs=config.metadata_dir_takes_logs or len(disks) == 1
     )
+
+
+def read_first_users(disk: Disk) -> tuple[UserScramCredentialRecord, ...]:
+    """The users that formatting has left behind for the first active controller. Raises
+    `UsageError`."""
+    data = disk.read_file(BOOTSTRAP_FILE)
+    try:
+        return users_of_file(data) if data is not None else ()
+    except (CorruptBatch, MalformedFrame) as error:
+        problem = f"`{disk.root}/{BOOTSTRAP_FILE}` cannot be read: {error}"
+        raise UsageError(problem, "format the directory again, or take the file away") from None
 
 
 def _usable(

@@ -8,10 +8,18 @@ fails, except those to bootstrap servers: that is an address, and it is not know
 from dataclasses import dataclass
 
 from tidelog.broker.control_link import ControlLink
-from tidelog.broker.events import AnswerIgnored
+from tidelog.broker.events import AnswerIgnored, OwnLoginRefused
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.links import Links
-from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, PeerReached, Purpose
+from tidelog.broker.peers import (
+    Answered,
+    Failed,
+    PeerChannels,
+    PeerLost,
+    PeerReached,
+    PeerRefusedLogin,
+    Purpose,
+)
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
@@ -43,6 +51,10 @@ class PeerAnswers:
                     self.detector.on_reached(peer_id)
                 case PeerLost(peer_id, reason) if peer_id >= 0 and peer_id != self.node_id:
                     self.detector.on_connection_lost(peer_id, reason, now)
+                case PeerRefusedLogin(peer_id, listener, reason):
+                    self.trace.event(
+                        OwnLoginRefused(peer_id=peer_id, listener=listener, reason=reason)
+                    )
                 case PeerReached() | PeerLost():
                     pass  # A bootstrap server, or this node itself.
         return True

@@ -6,13 +6,17 @@ out, every request on it *fails*, and the component that sent it decides what to
 purposes have separate connections, because replies come in order and a parked fetch would hold up a
 vote.
 
+Where the listener of the peer asks for a login, a channel logs in before its first request, and
+again before the session ends, while its requests wait. A login that the peer refuses fails them;
+the peer is alive all the same.
+
 A channel connects on demand: the first `send` of an idle channel asks for a connection, and
 requests queue up behind it. A refused connect fails them at once, which is also how this node
 learns that a peer's process is gone (`broker/failure_detector.py`).
 """
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -22,6 +26,8 @@ from tidelog.env.known_deadline import KnownDeadline
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.model import Endpoint
+from tidelog.security.client_login import ClientLogin, LoginRefused
+from tidelog.security.listener_logins import OwnLogin
 from tidelog.wire.frames import FrameReader
 
 
@@ -85,7 +91,16 @@ class PeerLost:
     reason: CloseReason
 
 
-PeerOutput = Answered | Failed | PeerReached | PeerLost
+@dataclass(frozen=True, slots=True)
+class PeerRefusedLogin:
+    """The peer does not let this node in, or is not the one that it claims to be."""
+
+    peer_id: int
+    listener: str
+    reason: str
+
+
+PeerOutput = Answered | Failed | PeerReached | PeerLost | PeerRefusedLogin
 
 
 @dataclass(slots=True)
@@ -115,8 +130,16 @@ class _Channel:
     frames: FrameReader = field(default_factory=lambda: FrameReader(MAX_REQUEST_BYTES))
     # Requests sent or about to be, in order.
     in_flight: deque[_InFlight] = field(default_factory=deque)
-    # Chunks that wait for the connection or for the end of the tick.
+    # Chunks that wait for the connection, for its login or for the end of the tick.
     unsent: list[Chunk] = field(default_factory=list)
+    # How this node logs in at the other end; None where no login is asked for.
+    own: OwnLogin | None = None
+    # The login under way, and how many answers to requests come before its own.
+    login: ClientLogin | None = None
+    answers_before_login: int = 0
+    # How long the session lasts, and when it must be renewed; None: never, or there is none yet.
+    session_ms: int = 0
+    renew_at: Instant | None = None
 
     @property
     def times_out_at(self) -> Instant:
@@ -128,9 +151,15 @@ class _Channel:
 class PeerChannels:
     """All outbound connections of a node."""
 
-    def __init__(self, effects: EffectQueue) -> None:
+    def __init__(
+        self, effects: EffectQueue, own_logins: Mapping[str, OwnLogin] | None = None
+    ) -> None:
         # Shared with the node.
         self._effects = effects
+        # How this node logs in, by the listener at the other end.
+        self._own_logins = own_logins or {}
+        # Channels whose session began in this tick.
+        self._begun: list[_Channel] = []
         # Channels by peer and purpose, made on demand.
         self._channels: dict[ChannelKey, _Channel] = {}
         # The channel of each live outbound connection id.
@@ -204,7 +233,9 @@ class PeerChannels:
             return
         channel.established = True
         self._outputs.append(PeerReached(channel.key[0]))
-        if channel.unsent:
+        if channel.own is not None:
+            self._log_in(channel, channel.own)
+        elif channel.unsent:
             self._dirty[channel.key] = channel
 
     def on_closed(self, connection_id: int, reason: CloseReason) -> None:
@@ -223,12 +254,39 @@ class PeerChannels:
         self._deadline.forget()
         try:
             for frame in channel.frames.feed(data):
+                if channel.login is not None:
+                    if not channel.answers_before_login:
+                        self._on_login_answer(channel, channel.login, frame)
+                        continue
+                    channel.answers_before_login -= 1
                 if not channel.in_flight:
                     raise MalformedFrame("a response without a request")
                 request = channel.in_flight.popleft()
                 self._outputs.append(Answered(peer_id, purpose, request.token, frame))
+        except LoginRefused as refused:
+            self._outputs.append(PeerRefusedLogin(peer_id, channel.endpoint.listener, str(refused)))
+            self._close(channel)
+            self._fail_requests(channel, CloseReason.ERROR)
         except MalformedFrame:
             self._abandon(channel, CloseReason.ERROR)
+
+    def _log_in(self, channel: _Channel, own: OwnLogin) -> None:
+        """Begins a login; what is sent from now on waits for its end."""
+        channel.login = ClientLogin(own, f"{channel.key[1].value}")
+        channel.renew_at = None
+        self._effects.emit(Send(channel.connection_id, [channel.login.start()]))
+
+    def _on_login_answer(self, channel: _Channel, login: ClientLogin, frame: memoryview) -> None:
+        request = login.on_frame(frame)
+        if request is not None:
+            self._effects.emit(Send(channel.connection_id, [request]))
+            return
+        channel.login = None
+        if login.session_ms:
+            channel.session_ms = login.session_ms
+            self._begun.append(channel)
+        if channel.unsent:
+            self._dirty[channel.key] = channel
 
     def flush(self) -> None:
         """Sends what was queued in this tick: one `Send` a connection."""
@@ -236,18 +294,36 @@ class PeerChannels:
             return
         dirty, self._dirty = self._dirty, {}
         for channel in dirty.values():
-            if channel.established and channel.unsent:
+            if channel.established and channel.unsent and channel.login is None:
                 chunks, channel.unsent = channel.unsent, []
                 self._effects.emit(Send(channel.connection_id, chunks))
 
     def wake(self, now: Instant) -> None:
-        """Closes connections whose oldest request has timed out."""
+        """Closes connections whose oldest request has timed out, and renews sessions."""
+        for channel in self._begun:
+            # Each connection within 85 to 95 % of its session, not all at once.
+            part = 85 + -channel.connection_id % 11
+            channel.renew_at = Instant(now + channel.session_ms * part // 100)
+            self._deadline.forget()
+        self._begun.clear()
         deadline = self.deadline()
         if deadline is None or deadline > now:
             return
         for channel in list(self._by_connection.values()):
             if channel.in_flight and channel.times_out_at <= now:
                 self._abandon(channel, CloseReason.TIMEOUT)
+            elif channel.renew_at is not None and channel.renew_at <= now:
+                self._renew(channel)
+
+    def _renew(self, channel: _Channel) -> None:
+        """Logs in again, behind the requests that were sent."""
+        assert channel.own is not None, f"{channel.key} has a session without a login"
+        if channel.unsent:
+            chunks, channel.unsent = channel.unsent, []
+            self._effects.emit(Send(channel.connection_id, chunks))
+        channel.answers_before_login = len(channel.in_flight)
+        self._deadline.forget()
+        self._log_in(channel, channel.own)
 
     def deadline(self) -> Instant | None:
         """When the next request times out."""
@@ -258,6 +334,7 @@ class PeerChannels:
         for channel in self._by_connection.values():
             if channel.in_flight:
                 due = earliest(due, channel.times_out_at)
+            due = earliest(due, channel.renew_at)
         return due
 
     def take_outputs(self) -> list[PeerOutput]:
@@ -282,6 +359,10 @@ class PeerChannels:
     def _connect(self, channel: _Channel) -> None:
         channel.connection_id = self._next_connection_id
         channel.established = False
+        channel.own = self._own_logins.get(channel.endpoint.listener)
+        channel.login = None
+        channel.answers_before_login = 0
+        channel.renew_at = None
         channel.frames = FrameReader(MAX_REQUEST_BYTES)
         self._next_connection_id -= 1
         self._by_connection[channel.connection_id] = channel
@@ -306,6 +387,7 @@ class PeerChannels:
         peer_id, purpose = channel.key
         channel.connection_id = 0
         channel.established = False
+        channel.login = channel.renew_at = None
         channel.unsent = []
         self._dirty.pop(channel.key, None)
         while channel.in_flight:

@@ -89,6 +89,9 @@ class Router:
 
     def on_frame(self, connection: Connection, frame: memoryview, now: Instant) -> None:
         """Dispatches one request; a peer's fault never raises."""
+        login = connection.login
+        if login is not None and not self.broker.logins.admits(connection, login, frame, now):
+            return
         try:
             header, offset = parse_header(frame)
             on_controller = connection.listener in self._controller_listeners

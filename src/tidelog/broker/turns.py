@@ -69,7 +69,8 @@ class Turns:
             self._connections.drop(connection)
             return
         if frames:
-            self._connections.touch(connection, now)
+            if connection.login is None or connection.login.is_ready:
+                self._connections.touch(connection, now)
             self._work.on_input()
         handled = 0
         if not connection.backlog and connection not in self._resting:

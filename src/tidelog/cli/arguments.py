@@ -6,7 +6,9 @@ that is not served, which would become a path.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from functools import wraps
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
@@ -20,12 +22,16 @@ from tidelog.pipeline.places import local_path
 if TYPE_CHECKING:
     from tidelog.client import AdminClient
     from tidelog.client.blocking import Brokers
+    from tidelog.client.security_options import ClientSecurity
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
 DEFAULT_DATA_DIR: Final = Path("tidelog-data")
 _BROKERS: Final = frozenset(("bootstrap", "bootstrap_server"))
 """The parameters that are addresses of brokers."""
+_CONFIG_FILE: Final = "command_config"
+_command_config: Final[ContextVar[Path | None]] = ContextVar(_CONFIG_FILE, default=None)
+"""The file that the command which runs was given; see `security`."""
 DEFAULT_BOOTSTRAP: Final = "localhost:9092"
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
@@ -80,12 +86,24 @@ def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], 
         def checked(**given: Any) -> object:
             for name in _BROKERS & given.keys():
                 _check_brokers(given[name])
+            _command_config.set(given.pop(_CONFIG_FILE, None))
             return function(**{name: _local(value) for name, value in given.items()})
 
+        if _BROKERS & signature(function).parameters.keys():
+            _add_command_config(checked)
         group.command(name, epilog=f"Example: tidelog {example}", cls=_OnceOnly)(checked)
         return function
 
     return add
+
+
+def _add_command_config(function: Callable[..., object]) -> None:
+    """Gives a command the option `--command-config`, which each has that connects to brokers."""
+    seen = signature(function)
+    extra = Parameter(_CONFIG_FILE, Parameter.KEYWORD_ONLY, default=None, annotation=_CommandConfig)
+    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in seen.parameters.values()]
+    function.__signature__ = seen.replace(parameters=[*parameters, extra])  # type: ignore[attr-defined]
+    function.__annotations__ = {**function.__annotations__, _CONFIG_FILE: _CommandConfig}
 
 
 def _check_brokers(given: str | None) -> None:
@@ -101,6 +119,14 @@ def _local(value: Any) -> Any:
     return local_path(value) if isinstance(value, Path) else value
 
 
+_CommandConfig = Annotated[
+    Path | None,
+    option(
+        "--command-config",
+        "Properties of the connection, by the names of Kafka's clients: `security.protocol`, …",
+        "FILE",
+    ),
+]
 DataDir = Annotated[Path, option("--data-dir", "Directory of the local cluster.", "DIR")]
 Bootstrap = Annotated[
     str | None,
@@ -137,7 +163,9 @@ def admin_client(
     """An administrator's client of the cluster that the options name; see `find_bootstrap`."""
     from tidelog.client import AdminClient
 
-    return AdminClient(find_bootstrap(bootstrap, data_dir), timeout_s=timeout_s)
+    return AdminClient(
+        find_bootstrap(bootstrap, data_dir), timeout_s=timeout_s, security=security()
+    )
 
 
 def brokers_of(bootstrap: str | None, data_dir: Path, client_id: str) -> "Brokers":
@@ -146,7 +174,25 @@ def brokers_of(bootstrap: str | None, data_dir: Path, client_id: str) -> "Broker
     from tidelog.client.core.values import parse_addresses
 
     addresses = parse_addresses(find_bootstrap(bootstrap, data_dir))
-    return Brokers(addresses, client_id=client_id, timeout_s=10.0)
+    return Brokers(addresses, client_id=client_id, timeout_s=10.0, security=security())
+
+
+def security() -> "ClientSecurity":
+    """What the connections of this command obey: its `--command-config`."""
+    from tidelog.client.security_options import ClientSecurity
+
+    path = _command_config.get()
+    if path is None:
+        return ClientSecurity()
+    from tidelog.config import parse_properties
+
+    try:
+        return ClientSecurity(parse_properties(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(
+            f"`{path}` cannot be read: {reason}", "give a file like `security.protocol=SSL`"
+        ) from None
 
 
 def hinted(hints: Mapping[ErrorCode, str], ask: Callable[[], T]) -> T:

@@ -58,9 +58,18 @@ def format_(
     no_initial_controllers: Annotated[
         bool, option("--no-initial-controllers", "Join a quorum that exists.")
     ] = False,
+    add_scram: Annotated[
+        list[str] | None,
+        option(
+            "--add-scram",
+            "A user of SCRAM from the beginning; the same on every controller.",
+            "'SCRAM-SHA-512=[name=…,password=…]'",
+        ),
+    ] = None,
     output: Output = TABLE,
 ) -> None:
     """Format a node's data directory."""
+    from tidelog.runtime.first_users import parse_first_users
     from tidelog.runtime.formatting import FirstVoters, format_node
     from tidelog.runtime.node_file import read_node_config
 
@@ -72,7 +81,11 @@ def format_(
     config = read_node_config(file)
     first_voters = FirstVoters(standalone, initial_controllers, no_initial_controllers)
     written = format_node(
-        config, cluster_id, ignore_formatted=ignore_formatted, first_voters=first_voters
+        config,
+        cluster_id,
+        ignore_formatted=ignore_formatted,
+        first_voters=first_voters,
+        first_users=parse_first_users(add_scram or ()),
     )
     report = {
         "node_id": config.node_id,

@@ -36,6 +36,7 @@ from tidelog.client.core.partitions import (
 )
 from tidelog.client.core.values import EARLIEST, LATEST, Address, parse_addresses
 from tidelog.client.groups import Groups
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.client.transactions import Transactions
 from tidelog.errors import ErrorCode
 from tidelog.model import METADATA_TOPIC, NO_EPOCH, Endpoint, TopicPartition, Uuid
@@ -57,7 +58,13 @@ VOTER_CHANGE_MS: Final = 30_000
 class AdminClient:
     """See the module's docstring. A context manager; closing it ends its connections."""
 
-    def __init__(self, bootstrap: Sequence[str], *, timeout_s: float = 10.0) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         """`bootstrap` holds `host:port`; nothing is connected until the first request. Raises
         `UsageError` for a malformed address."""
         addresses = parse_addresses(bootstrap)
@@ -67,7 +74,9 @@ class AdminClient:
         self._timeout_s = timeout_s
         self._timeout = millis(int(timeout_s * 1000))
         # The connections.
-        self._brokers = Brokers(addresses, client_id="tidelog-admin", timeout_s=timeout_s)
+        self._brokers = Brokers(
+            addresses, client_id="tidelog-admin", timeout_s=timeout_s, security=security
+        )
         # Consumer groups, which their coordinators answer for.
         self.groups = Groups(self._brokers)
         # Transactions, of which coordinators and leaders know parts.

@@ -3,15 +3,23 @@
 For programs that do one thing after another: commands, tests, Spark tasks. Not for several threads.
 """
 
-import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from tidelog.client.core.calls import Call
-from tidelog.client.core.errors import POLL_S, AdminError, Retry, TryAgain, Unreachable
+from tidelog.client.core.errors import (
+    POLL_S,
+    AdminError,
+    AuthenticationFailed,
+    Retry,
+    TryAgain,
+    Unreachable,
+)
 from tidelog.client.core.exchange import Exchange
 from tidelog.client.core.values import Address
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity, tls_failure
 from tidelog.wire.api import ApiKey
 
 T = TypeVar("T")
@@ -38,17 +46,19 @@ def retrying(attempt: Callable[[], T], retry: Retry) -> T:
 class Connection:
     """One connection to one broker, whose API versions are known."""
 
-    def __init__(self, address: Address, client_id: str, timeout_s: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        client_id: str,
+        timeout_s: float,
+        security: ClientSecurity = PLAINTEXT,
+    ) -> None:
         """Connects; raises `Unreachable`."""
         # Where it leads.
         self.address = address
         # The protocol; what is under way is known there.
-        self._exchange = Exchange(address, client_id)
-        try:
-            self._socket = socket.create_connection(address, timeout_s)
-        except OSError as error:
-            raise Unreachable(f"broker `{address}` cannot be reached: {error}") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._exchange = Exchange(address, client_id, security.login(client_id))
+        self._socket = security.connect(address, timeout_s)
         try:
             while (greeting := self._exchange.greeting()) is not None:
                 self._send(greeting)
@@ -95,7 +105,10 @@ class Connection:
         except OSError as error:
             raise self._lost(error) from None
 
-    def _lost(self, error: OSError) -> Unreachable:
+    def _lost(self, error: OSError) -> Unreachable | AuthenticationFailed:
+        if isinstance(error, ssl.SSLError):
+            # With TLS 1.3 a client learns only now that its certificate was refused.
+            return tls_failure(self.address, error)
         return Unreachable(f"broker `{self.address}` did not answer: {error}")
 
 
@@ -109,6 +122,7 @@ class Brokers:
         client_id: str,
         timeout_s: float,
         attempt_s: float = ATTEMPT_S,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         # The name that requests carry.
         self._client_id = client_id
@@ -118,6 +132,8 @@ class Brokers:
         self.timeout_s = timeout_s
         # How long one broker may take to connect, or over what every broker can answer.
         self._attempt_s = min(attempt_s, timeout_s)
+        # What connections obey.
+        self._security = security
         # One open connection per address.
         self._connections: dict[Address, Connection] = {}
 
@@ -134,7 +150,9 @@ class Brokers:
     def connection(self, address: Address) -> Connection:
         """The open connection to a broker, or a new one. Raises `Unreachable`."""
         if address not in self._connections:
-            self._connections[address] = Connection(address, self._client_id, self._attempt_s)
+            self._connections[address] = Connection(
+                address, self._client_id, self._attempt_s, self._security
+            )
         return self._connections[address]
 
     def drop(self, address: Address) -> None:

@@ -1,12 +1,14 @@
 """The shell for an event loop: one connection over asyncio's streams."""
 
 import asyncio
+import ssl
 from typing import Any, Final, Self, TypeVar
 
 from tidelog.client.core.calls import Call
 from tidelog.client.core.errors import Unreachable
 from tidelog.client.core.exchange import Exchange
 from tidelog.client.core.values import Address
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity, tls_failure
 
 T = TypeVar("T")
 
@@ -27,14 +29,22 @@ class StreamConnection:
         self._writer = writer
 
     @classmethod
-    async def open(cls, address: Address, client_id: str) -> Self:
+    async def open(
+        cls, address: Address, client_id: str, security: ClientSecurity = PLAINTEXT
+    ) -> Self:
         """Connects; raises `Unreachable`."""
+        context = security.context
+        name = address.host if context is not None else None
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                reader, writer = await asyncio.open_connection(*address)
+                reader, writer = await asyncio.open_connection(
+                    *address, ssl=context, server_hostname=name
+                )
         except OSError as error:
+            if isinstance(error, ssl.SSLError):
+                raise tls_failure(address, error) from None
             raise Unreachable(f"broker `{address}` cannot be reached: {error}") from None
-        exchange = Exchange(address, client_id)
+        exchange = Exchange(address, client_id, security.login(client_id))
         connection = cls(exchange, reader, writer)
         try:
             while (greeting := exchange.greeting()) is not None:

@@ -11,13 +11,12 @@ from typing import Final
 
 _FAMILIES: Final = """
 :    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
-    config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
-    cordoned.log.dirs create.topic.policy.class.name
+    config.providers cordoned.log.dirs create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
     kafka.metrics.reporters metric.reporters principal.builder.class
     producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
-    quota.window.num quota.window.size.seconds security.inter.broker.protocol security.providers
+    quota.window.num quota.window.size.seconds security.providers
     server.max.startup.time.ms telemetry.max.bytes
     unstable.api.versions.enable unstable.feature.versions.enable
 alter: config.policy.class.name log.dirs.replication.quota.window.num
@@ -60,8 +59,7 @@ remote.log.manager: copier.thread.pool.size copy.max.bytes.per.second copy.quota
     task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter
     thread.pool.size
 replica: alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes
-sasl: client.callback.handler.class enabled.mechanisms jaas.config mechanism.controller.protocol
-    mechanism.inter.broker.protocol server.callback.handler.class server.max.receive.size
+sasl: client.callback.handler.class server.callback.handler.class
 sasl.kerberos: kinit.cmd min.time.before.relogin principal.to.local.rules service.name
     ticket.renew.jitter ticket.renew.window.factor
 sasl.login: callback.handler.class class connect.timeout.ms read.timeout.ms refresh.buffer.seconds
@@ -77,11 +75,8 @@ share: fetch.purgatory.purge.interval.requests
 share.coordinator: append.linger.ms cached.buffer.max.bytes load.buffer.size threads
 share.coordinator.state: topic.compression.codec
 socket: connection.setup.timeout.max.ms receive.buffer.bytes send.buffer.bytes
-ssl: allow.dn.changes allow.san.changes cipher.suites client.auth enabled.protocols
-    endpoint.identification.algorithm engine.factory.class key.password keymanager.algorithm
-    keystore.certificate.chain keystore.key keystore.location keystore.password keystore.type
-    principal.mapping.rules protocol provider secure.random.implementation trustmanager.algorithm
-    truststore.certificates truststore.location truststore.password truststore.type
+ssl: engine.factory.class keymanager.algorithm provider secure.random.implementation
+    trustmanager.algorithm
 transaction: abort.timed.out.transaction.cleanup.interval.ms
     state.log.load.buffer.size two.phase.commit.enable
 """

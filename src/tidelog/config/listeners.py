@@ -18,7 +18,7 @@ from tidelog.errors import UsageError
 from tidelog.model import Endpoint, SecurityProtocol
 
 PLAINTEXT: Final = SecurityProtocol.PLAINTEXT.name
-_SERVED: Final = (SecurityProtocol.PLAINTEXT,)
+_PROTECTED: Final = tuple(each for each in SecurityProtocol.__members__ if each != PLAINTEXT)
 _WILDCARDS: Final = ("0.0.0.0", "::")
 _LISTENER_HINT: Final = "write it like `PLAINTEXT://localhost:9092`"
 _BOTH_ROLES: Final = (BROKER_ROLE, CONTROLLER_ROLE)
@@ -155,8 +155,11 @@ def _controller_names(
 
 def _protocols(settings: Mapping[str, str], names: list[str]) -> dict[str, SecurityProtocol]:
     """The protocol of each listener. Without a map a listener that is named like a protocol has
-    that one, and every other has PLAINTEXT."""
+    that one, and every other has PLAINTEXT, unless one is named like a protocol that protects:
+    then the others must be named too."""
     text = settings.get("listener.security.protocol.map")
+    if text is None and any(name in _PROTECTED for name in names):
+        text = ",".join(f"{name}:{name}" for name in SecurityProtocol.__members__)
     unwritten = SecurityProtocol.__members__ if text is None else (PLAINTEXT,)
     written = dict(zip(unwritten, unwritten, strict=True))
     for item in split_list(text or ""):
@@ -176,14 +179,11 @@ def _protocols(settings: Mapping[str, str], names: list[str]) -> dict[str, Secur
 
 
 def _served(listener: str, text: str) -> SecurityProtocol:
-    """The protocol with this name, if this code serves it."""
-    if text in (protocol.name for protocol in _SERVED):
-        return SecurityProtocol[text]
-    if text in SecurityProtocol.__members__:
-        hint = "use PLAINTEXT: TLS and SASL are not supported yet"
-    else:
+    """The protocol with this name."""
+    if text not in SecurityProtocol.__members__:
         hint = f"use one of {', '.join(SecurityProtocol.__members__)}"
-    raise UsageError(f"the listener `{listener}` asks for `{text}`", hint)
+        raise UsageError(f"the listener `{listener}` asks for `{text}`", hint)
+    return SecurityProtocol[text]
 
 
 def _advertise(
@@ -224,13 +224,18 @@ def _inter_broker_name(
 ) -> str:
     names = [e.listener for e in advertised if e.listener not in controllers]
     given = settings.get("inter.broker.listener.name")
+    protocol = settings.get("security.inter.broker.protocol")
+    if given is not None and protocol is not None:
+        problem = "`inter.broker.listener.name` and `security.inter.broker.protocol` are both set"
+        raise UsageError(problem, "remove `security.inter.broker.protocol`")
+    wanted = (protocol or PLAINTEXT).upper()
     if given is not None and given.upper() not in names:
         hint = f"use one of {', '.join(names)}"
         problem = f"`inter.broker.listener.name`: `{given}` is not an advertised broker listener"
         raise UsageError(problem, hint)
     if given is not None:
         return given.upper()
-    if PLAINTEXT not in names:
+    if wanted not in names:
         hint = f"set `inter.broker.listener.name` to one of {', '.join(names)}"
-        raise UsageError("no broker listener is called `PLAINTEXT`", hint)
-    return PLAINTEXT
+        raise UsageError(f"no broker listener is called `{wanted}`", hint)
+    return wanted

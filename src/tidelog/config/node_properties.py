@@ -7,6 +7,7 @@ How a table is written is in `property_types`. Properties that feed topic config
 from typing import Final
 
 from tidelog.config.property_types import one_of, optional, rows
+from tidelog.config.tls_properties import TLS
 from tidelog.config.values import LEADER_SELECTOR, MIGRATION_POLICIES, RACK_AWARE_SELECTOR
 
 _IDENTITY: Final = rows("""
@@ -21,11 +22,13 @@ listeners LIST = PLAINTEXT://:9092
 advertised.listeners LIST
     Where others reach the broker's listeners.
 listener.security.protocol.map STRING
-    Protocol of each listener name; only PLAINTEXT is supported today.
+    Protocol of each listener name: PLAINTEXT or SSL.
 controller.listener.names LIST
     Listeners that serve the controller's APIs.
 inter.broker.listener.name STRING
     The listener on which brokers fetch from each other.
+security.inter.broker.protocol STRING
+    The same, where that listener is named like its protocol.
 controller.quorum.voters LIST
     The controllers, as id@host:port, the same list on every node; fixed for good.
 controller.quorum.bootstrap.servers LIST
@@ -61,6 +64,20 @@ request.timeout.ms INT >= 1 -> broker.request_timeout_ms
     How long a request to another node may take.
 socket.connection.setup.timeout.ms LONG >= 1 -> broker.connect_timeout_ms
     How long a connection to another node may take to open.
+sasl.enabled.mechanisms LIST = GSSAPI
+    SASL mechanisms of listeners with logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+sasl.mechanism.inter.broker.protocol STRING = GSSAPI
+    The mechanism with which brokers log in to each other.
+sasl.mechanism.controller.protocol STRING = GSSAPI
+    The mechanism with which nodes log in to controllers.
+sasl.jaas.config PASSWORD
+    Only counts with a listener and a mechanism before it: the login of this node, and its users.
+sasl.server.max.receive.size INT >= 1 -> broker.sasl_max_receive_bytes
+    The largest request of a client that has not logged in.
+connection.failed.authentication.delay.ms INT >= 0 -> broker.failed_login_delay_ms
+    How long a failed login waits for its answer.
+connections.max.reauth.ms LONG >= 0 = 0
+    Time after which a client must log in again; 0 for never.
 connections.max.idle.ms LONG -> broker.connections_max_idle_ms
     Idle time after which a client's connection is closed.
 max.connections INT >= 0 -> broker.max_connections
@@ -339,6 +356,7 @@ NODE_PROPERTIES: Final = (
     | TRANSACTIONS
     | SHARES
     | SHARING
+    | TLS
     | _EVENTS
 )
 """Every node property with an effect, except for topic synonyms, by name."""

@@ -13,12 +13,18 @@ from typing import Any, Final
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
 from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
-from tidelog.config.listeners import resolve_bootstrap_servers, resolve_listeners, resolve_voters
+from tidelog.config.listeners import (
+    Listeners,
+    resolve_bootstrap_servers,
+    resolve_listeners,
+    resolve_voters,
+)
 from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import (
     SECTIONS,
     BadValue,
     Property,
+    PropertyType,
     Value,
     field_default,
     parse_value,
@@ -26,9 +32,12 @@ from tidelog.config.property_types import (
     value_text,
 )
 from tidelog.config.roles import check_membership, resolve_roles
+from tidelog.config.sasl import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM, resolve_sasl
+from tidelog.config.tls_properties import TLS, resolve_listener_tls
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
-from tidelog.config.values import LogConfig, NodeConfig
+from tidelog.config.values import ListenerSasl, LogConfig, NodeConfig
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
+from tidelog.model import HIDDEN
 
 USED: Final[dict[str, Property]] = {
     **NODE_PROPERTIES,
@@ -69,6 +78,8 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         controller_listener_names=listeners.controller_names,
         inter_broker_listener_name=listeners.inter_broker_name,
         security_protocols=listeners.protocols,
+        tls=resolve_listener_tls(settings, listeners.protocols),
+        sasl=_resolve_sasl(settings, listeners),
         voters=voters,
         roles=roles,
         bootstrap_servers=resolve_bootstrap_servers(settings, listeners.controller_names[0]),
@@ -76,12 +87,32 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         more_log_dirs=directories[1:],
         metadata_dir_takes_logs=directories[0] in _named_log_dirs(settings),
         metrics_port=int(port) if (port := settings.get("tidelog.metrics.port")) else None,
-        settings={name: value for name, value in settings.items() if name in USED},
+        settings=_shown(settings),
         without_effect=without_effect(settings),
         **sections,
     )
     _check_contradictions(config, settings)
     return config
+
+
+def _resolve_sasl(settings: Mapping[str, str], listeners: Listeners) -> dict[str, ListenerSasl]:
+    protocols, own = listeners.protocols, {}
+    bound = [e.listener for e in listeners.bound if protocols[e.listener].uses_sasl]
+    # The first of the controllers' listeners is the one that nodes connect to.
+    if listeners.inter_broker_name in bound:
+        own[listeners.inter_broker_name] = INTER_BROKER_MECHANISM
+    if protocols[listeners.controller_names[0]].uses_sasl:
+        own[listeners.controller_names[0]] = CONTROLLER_MECHANISM
+    return resolve_sasl(settings, bound, own)
+
+
+def _shown(settings: Mapping[str, str]) -> dict[str, str]:
+    """The properties with an effect, as they were written; of a secret only that it is there."""
+    return {
+        name: HIDDEN if USED[name].type is PropertyType.PASSWORD else value
+        for name, value in settings.items()
+        if name in USED
+    }
 
 
 def resolve_topic_config(overrides: Mapping[str, str], defaults: LogConfig) -> LogConfig:
@@ -168,7 +199,12 @@ def _validate(prop: Property, name: str, value: str | None) -> None:
 def _check_known(name: str) -> None:
     if name in REMOVED_NAMES:
         raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
-    if name in USED or name in KNOWN_NAMES or name.startswith(KNOWN_PREFIXES):
+    if name in USED or name in KNOWN_NAMES:
+        return
+    if name.startswith(KNOWN_PREFIXES):
+        _, separator, inner = name.partition(".ssl.")
+        if separator and f"ssl.{inner}" not in TLS and f"ssl.{inner}" not in KNOWN_NAMES:
+            raise UsageError(f"unknown property `{name}`", _near_miss(f"ssl.{inner}"))
         return
     raise UsageError(f"unknown property `{name}`", _near_miss(name))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog import limits
-from tidelog.model import Endpoint, SecurityProtocol
+from tidelog.model import NO_SECRET, Endpoint, Mechanism, Secret, SecurityProtocol
 
 LONG_MAX: Final = 2**63 - 1
 
@@ -149,6 +149,8 @@ class BrokerConfig:
     fetch_max_bytes: int = 55 << 20
     connect_timeout_ms: int = 10_000
     max_connections: int = 2**31 - 1
+    sasl_max_receive_bytes: int = 524_288
+    failed_login_delay_ms: int = 100
     add_partitions_retry_backoff_ms: int = 20
     add_partitions_retry_max_ms: int = 100
     listen_backlog: int = 1024
@@ -260,6 +262,43 @@ class EventsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreConfig:
+    """Where keys and certificates are: in a file, or as PEM text in the configuration itself."""
+
+    type: str = "JKS"
+    location: str = ""
+    password: Secret = NO_SECRET
+    certificates: str = ""
+    """PEM text: the own chain of a key store, or the authorities of a trust store."""
+    key: Secret = NO_SECRET
+    """PEM text of the private key; only in a key store."""
+
+    def __bool__(self) -> bool:
+        return bool(self.location or self.certificates or self.key)
+
+
+NO_STORE: Final = StoreConfig()
+
+
+@dataclass(frozen=True, slots=True)
+class TlsConfig:
+    """What TLS of one listener, or of a client, obeys (`ssl.*`)."""
+
+    keystore: StoreConfig = NO_STORE
+    truststore: StoreConfig = NO_STORE
+    key_password: Secret = NO_SECRET
+    client_auth: str = "none"
+    enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = ()
+    """IANA names; none: those of the library."""
+    checks_host_name: bool = True
+    """Of outgoing connections: whether the certificate must name the host that was dialled."""
+    principal_mapping_rules: str = "DEFAULT"
+    allows_dn_changes: bool = False
+    allows_san_changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DynamicBrokerConfig:
     """What a broker obeys of its dynamic configuration, except for logs."""
 
@@ -267,6 +306,28 @@ class DynamicBrokerConfig:
     """Bytes a second to throttled followers (`leader.replication.throttled.rate`)."""
     follower_throttled_rate: int = LONG_MAX
     """Bytes a second by throttled followers (`follower.replication.throttled.rate`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JaasSetting:
+    """A JAAS string, and the property that has it."""
+
+    setting: str
+    text: Secret
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSasl:
+    """What one listener obeys, or what this node obeys that logs in at it."""
+
+    mechanisms: tuple[Mechanism, ...] = ()
+    """Which a client may choose from."""
+    jaas: Mapping[Mechanism, JaasSetting] = field(default_factory=dict)
+    """Of each mechanism that has one."""
+    session_ms: Mapping[Mechanism, int] = field(default_factory=dict)
+    """Lifetime of a session by mechanism; 0 is for ever."""
+    own_mechanism: Mechanism | None = None
+    """With which this node logs in at this listener of other nodes; `None` where it never does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +361,10 @@ class NodeConfig:
     """`controller.quorum.bootstrap.servers`: servers that know the leader of the quorum."""
     security_protocols: Mapping[str, SecurityProtocol] = field(default_factory=dict)
     """The protocol of each of these listeners by its name, the controllers' included."""
+    tls: Mapping[str, TlsConfig] = field(default_factory=dict)
+    """What TLS obeys on those of them that use it, and towards the other nodes' ones."""
+    sasl: Mapping[str, ListenerSasl] = field(default_factory=dict)
+    """Of each listener, here and elsewhere, where clients or this node log in."""
     rack: str | None = None
     more_log_dirs: tuple[str, ...] = ()
     """The other directories of `log.dirs`, in their order."""
@@ -318,7 +383,7 @@ class NodeConfig:
     events: EventsConfig = field(default_factory=EventsConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The properties as they were written, known names only; for DescribeConfigs."""
     without_effect: Mapping[str, str] = field(default_factory=dict)
     """Properties that were set and have no effect: what holds instead."""

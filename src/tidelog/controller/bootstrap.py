@@ -4,17 +4,23 @@ An empty log gets the bootstrap records in one metadata transaction: the finalis
 and, because eligible leader replicas depend on it, the cluster-wide `min.insync.replicas`. Only
 features that this software serves are finalised.
 
+Formatting may leave users behind in `bootstrap.checkpoint` beside the metadata log, a file of
+Kafka's: their credentials are written with the bootstrap records. Of the other records in the file
+the levels are those of this software, so they are not taken over.
+
 A log that ends inside a metadata transaction was left by a controller that failed: the
 transaction is aborted, and if it was the bootstrap one, done again.
 
 Source: KIP-584, KIP-868, KIP-966; Kafka's activation records.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from tidelog.config import ControllerConfig
 from tidelog.controller.records import config_record
 from tidelog.controller.view import MIN_INSYNC_REPLICAS
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, read_snapshot
 from tidelog.metadata.image import (
     CLUSTER_DEFAULT,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
@@ -22,12 +28,14 @@ from tidelog.metadata.image import (
     TRANSACTION_VERSION,
     MetadataImage,
 )
+from tidelog.metadata.record_codec import decode_record, encode_record
 from tidelog.metadata.records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    UserScramCredentialRecord,
 )
 
 BOOTSTRAP_FEATURES: Final = {
@@ -39,8 +47,28 @@ BOOTSTRAP_FEATURES: Final = {
 """Level 30 is 4.3-IV0."""
 
 
-def activation_records(image: MetadataImage, config: ControllerConfig) -> list[MetadataRecord]:
-    """The records to write before anything is decided; often none."""
+BOOTSTRAP_FILE: Final = "bootstrap.checkpoint"
+
+
+def bootstrap_file(users: Sequence[UserScramCredentialRecord], wall_ms: int) -> bytes:
+    """What formatting writes for the first active controller."""
+    levels = BOOTSTRAP_FEATURES.items()
+    records = [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels]
+    values = [encode_record(record) for record in (*records, *users)]
+    return encode_snapshot(BOOTSTRAP_SNAPSHOT, wall_ms, values)
+
+
+def users_of_file(data: bytes) -> tuple[UserScramCredentialRecord, ...]:
+    """The users in such a file. Raises `CorruptBatch`."""
+    records = map(decode_record, read_snapshot(data, BOOTSTRAP_SNAPSHOT).records)
+    return tuple(record for record in records if isinstance(record, UserScramCredentialRecord))
+
+
+def activation_records(
+    image: MetadataImage, config: ControllerConfig, users: Sequence[UserScramCredentialRecord] = ()
+) -> list[MetadataRecord]:
+    """The records to write before anything is decided; often none. `users` are those that
+    formatting has left behind."""
     records: list[MetadataRecord] = []
     if image.open_transaction is not None:
         records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -53,5 +81,6 @@ def activation_records(image: MetadataImage, config: ControllerConfig) -> list[M
         BeginTransactionRecord(name="Bootstrap records"),
         *(FeatureLevelRecord(name=name, feature_level=level) for name, level in levels),
         config_record(CLUSTER_DEFAULT, MIN_INSYNC_REPLICAS, min_isr),
+        *users,
         EndTransactionRecord(),
     ]

@@ -44,6 +44,7 @@ from tidelog.controller.partition_events import measure_unhealthy
 from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
 from tidelog.controller.records import is_unclean_election
 from tidelog.controller.rounds import Round
+from tidelog.controller.scram import decide_alter_scram
 from tidelog.controller.slices import Long, LongDecisions, Slices, a_slice
 from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics
 from tidelog.controller.topics import (
@@ -62,7 +63,12 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
 from tidelog.metadata.record_codec import decode_record, encode_record
-from tidelog.metadata.records import MetadataRecord, NoOpRecord, ProducerIdsRecord
+from tidelog.metadata.records import (
+    MetadataRecord,
+    NoOpRecord,
+    ProducerIdsRecord,
+    UserScramCredentialRecord,
+)
 from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 
@@ -108,6 +114,8 @@ class Controller:
         # Whose `kraft.version` is one of the features; `None` where there is only a log.
         self._quorum = quorum
         self._cluster_id = cluster_id
+        # Those that formatting has left behind; written with the first records of an empty log.
+        self.first_users: Sequence[UserScramCredentialRecord] = ()
         self._config = config
         self._prng = prng
         self._trace = trace
@@ -278,8 +286,8 @@ class Controller:
         self._no_op.start(now)
         self._balance.start(now)
         self._unclean.start(now)
-        opening = ControllerDecision(None, activation_records(image, self._config))
-        if self._submit(opening, now) is not None:
+        opening = activation_records(image, self._config, self.first_users)
+        if self._submit(ControllerDecision(None, opening), now) is not None:
             if self._trace.measures:
                 self._begin(Long(measure_unhealthy), now)
             self._begin(Long(brokers.decide_missing_elections), now)
@@ -442,6 +450,7 @@ class Controller:
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
     messages.ListReassignments: decide_list_reassignments,
+    messages.AlterScramCredentials: decide_alter_scram,
 }
 """Requests that are decided by the metadata alone."""
 

@@ -12,7 +12,7 @@ the order in which their requests were decided.
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -228,6 +228,33 @@ class RegisterController(NamedTuple):
     features: Mapping[str, FeatureRange]
 
 
+class ScramDeletion(NamedTuple):
+    """A user shall have no credential for a mechanism any more."""
+
+    name: str
+    mechanism: int
+    """1 SCRAM-SHA-256, 2 SCRAM-SHA-512, or whatever the sender has written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """A user's new credential for a mechanism."""
+
+    name: str
+    mechanism: int
+    iterations: int
+    salt: bytes = field(repr=False)
+    salted_password: bytes = field(repr=False)
+    """Enough to log in with, so it is written nowhere."""
+
+
+class AlterScramCredentials(NamedTuple):
+    """An operator changes the passwords of users (API 51)."""
+
+    deletions: tuple[ScramDeletion, ...]
+    upsertions: tuple[ScramUpsertion, ...]
+
+
 Request = (
     RegisterBroker
     | BrokerHeartbeat
@@ -244,6 +271,7 @@ Request = (
     | UpdateFeatures
     | RegisterController
     | AssignReplicas
+    | AlterScramCredentials
 )
 
 # Responses ---------------------------------------------------------------------------------
@@ -390,6 +418,20 @@ class RegisterControllerResult:
     """The registration is written."""
 
 
+class ScramResult(NamedTuple):
+    """What came of the changes of one user."""
+
+    name: str
+    error_code: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+class AlterScramCredentialsResult(NamedTuple):
+    """Of each user that was named."""
+
+    users: tuple[ScramResult, ...]
+
+
 Response = (
     Refused
     | RegisterBrokerResult
@@ -407,6 +449,7 @@ Response = (
     | UnregisterBrokerResult
     | UpdateFeaturesResult
     | RegisterControllerResult
+    | AlterScramCredentialsResult
 )
 
 

@@ -182,11 +182,34 @@ def _reassigned(
     return judge
 
 
+# Users -------------------------------------------------------------------------------------
+
+
+def _altered_scram(
+    before: MetadataImage, after: MetadataImage, request: messages.AlterScramCredentials
+) -> _Judge:
+    deleted = {each.name: each.mechanism for each in request.deletions}
+
+    def judge(result: messages.ScramResult) -> messages.ScramResult:
+        mechanism = deleted.get(result.name)
+        is_refused = result.error_code is ErrorCode.RESOURCE_NOT_FOUND
+        if not is_refused or mechanism is None:
+            return result
+        if before.scram_credential(result.name, mechanism) is None:
+            return result
+        if after.scram_credential(result.name, mechanism) is not None:
+            raise _NotYet
+        return messages.ScramResult(result.name)
+
+    return judge
+
+
 _JUDGES: Final[dict[type, Callable[[MetadataImage, MetadataImage, Any], _Judge]]] = {
     topics.CreateTopics: _created,
     topics.DeleteTopics: _deleted,
     topics.CreatePartitions: _grown,
     messages.ElectLeaders: _elected,
     messages.AlterReassignments: _reassigned,
+    messages.AlterScramCredentials: _altered_scram,
 }
 """By the message of a request; the answers to these are lists of results."""

@@ -10,9 +10,9 @@ committed), and going back to an earlier state is a pointer assignment.
 Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
 or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
 
-Left out: access control lists, quotas, SCRAM credentials, delegation tokens. No component needs
-them yet; the newest record of each is kept as it is (`kept_records`), so that a snapshot loses
-nothing.
+Left out: access control lists, quotas, delegation tokens. No component needs them yet; the newest
+record of each is kept as it is (`kept_records`), so that a snapshot loses nothing. SCRAM
+credentials are kept in the same way, and found there.
 
 Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tidelog.metadata.records import MetadataRecord
+from tidelog.metadata.records import MetadataRecord, UserScramCredentialRecord
 from tidelog.model import (
     LOST_DIRECTORY,
     NO_LEADER,
@@ -45,6 +45,8 @@ METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS_VERSION: Final = "eligible.leader.replicas.version"
 TRANSACTION_VERSION: Final = "transaction.version"
 SHARE_VERSION: Final = "share.version"
+
+_SCRAM: Final = UserScramCredentialRecord.__record_id__
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -177,7 +179,7 @@ class MetadataImage:
     """Records (with offsets) of a metadata transaction that has begun and not ended: they do not
     count yet. `None` outside of a transaction."""
     kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
-    """The newest record of each thing that no component reads yet, by kind and identity."""
+    """The newest record of each thing that is kept as it is, by kind and identity."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name."""
@@ -205,6 +207,17 @@ class MetadataImage:
     def group_configs(self, group_id: str) -> Mapping[str, str]:
         """The configs set on a group."""
         return self.configs.get(ConfigResource(GROUP_RESOURCE, group_id), _EMPTY)
+
+    def scram_credential(self, name: str, mechanism: int) -> UserScramCredentialRecord | None:
+        """What servers keep of a user's password for a mechanism."""
+        record = self.kept_records.get((_SCRAM, name, mechanism))
+        assert record is None or isinstance(record, UserScramCredentialRecord), f"{record!r}"
+        return record
+
+    def scram_credentials(self) -> list[UserScramCredentialRecord]:
+        """All of them, by name and mechanism."""
+        found = [r for r in self.kept_records.values() if isinstance(r, UserScramCredentialRecord)]
+        return sorted(found, key=lambda record: (record.name, record.mechanism))
 
     def is_active(self, node_id: int) -> bool:
         """Whether a broker is registered, unfenced and not in controlled shutdown."""

@@ -8,6 +8,9 @@ socket takes it, else in pieces through the transport. What the peer does not ta
 `_outbox`, slices unread, and the connection is not read meanwhile: a peer that does not read its
 replies cannot make us take more requests, nor hold more than `MAX_UNSENT_BYTES`.
 
+TLS, where a listener has it, is between this and the socket (`runtime/tls.py`): the transport is
+another one then, which encrypts, and file slices always go out in pieces.
+
 Invariants: chunks leave in the order of `send`; after `close` nothing is delivered to the core;
 reading is on exactly when neither the core nor the unsent bytes hold it.
 """
@@ -51,9 +54,10 @@ class Connection(asyncio.BufferedProtocol):
         "_outbox",
         "_owner",
         "_paused_writing",
+        "_sends_files",
         "_transport",
         "_unsent_bytes",
-        "_view",
+        "certificate",
         "connection_id",
         "known_to_core",
         "listener",
@@ -71,6 +75,10 @@ class Connection(asyncio.BufferedProtocol):
         self.listener = listener
         # The peer's address, for log lines; "" when the peer was gone at once.
         self.peer_host = ""
+        # The peer's certificate in DER, if TLS checked one.
+        self.certificate: bytes | None = None
+        # Whether the kernel may send files by itself; not through TLS.
+        self._sends_files = _HAS_SENDFILE
         # Whether the core still expects inputs from it: false once it has closed it.
         self.known_to_core = True
         self._transport: Any = None
@@ -87,10 +95,13 @@ class Connection(asyncio.BufferedProtocol):
 
     # What the loop calls ----------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connection_made(self, transport: Any) -> None:
         """Sets the socket's options and reports to the driver."""
         self._transport = transport
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self.certificate = transport.get_extra_info("peer_certificate")
+        if transport.get_extra_info("ssl_object") is not None:
+            self._sends_files = False
         sock = transport.get_extra_info("socket")
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
@@ -200,7 +211,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_slice(self, chunk: FileSlice) -> None:
         """Sends the head of the outbox, or a part of it."""
-        sent = self._sendfile(chunk) if _HAS_SENDFILE else 0
+        sent = self._sendfile(chunk) if self._sends_files else 0
         if sent == 0:
             piece = _read_piece(chunk)
             if not piece:

@@ -34,7 +34,10 @@ from tidelog.runtime.connection import Connection
 from tidelog.runtime.dial import dial
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.flusher import DiskAnswer, Flusher
+from tidelog.runtime.handshakes import Handshakes
 from tidelog.runtime.log_lines import LogLines
+from tidelog.runtime.network import Network
+from tidelog.runtime.tls import TlsTransport
 from tidelog.runtime.turn_times import TurnTimes
 
 EXIT_BUG: Final = 70
@@ -105,8 +108,7 @@ class Driver:
         log: LogLines,
         *,
         loop: asyncio.AbstractEventLoop,
-        connect_timeout_ms: int,
-        max_connections: int,
+        network: Network,
         events: EventFile | None = None,
     ) -> None:
         self._core = core
@@ -114,8 +116,10 @@ class Driver:
         # The node's events, where they are kept; written once a tick.
         self._events = events
         self._loop = loop
-        self._connect_timeout_ms = connect_timeout_ms
-        self._max_connections = max_connections
+        # How connections are made and which are taken.
+        self._network = network
+        # TLS handshakes under way.
+        self.handshakes = Handshakes(loop)
         # By the number of their disks: one that hangs or has failed does not keep the others.
         self._flushers = dict(self._make_flushers(disks))
         self.turns = TurnTimes(core.steps, warn=(events or log).emit)
@@ -295,10 +299,32 @@ class Driver:
 
     # Connections ------------------------------------------------------------------------------
 
-    def _accept(self, listener: str) -> Connection:
+    def _accept(self, listener: str) -> Connection | TlsTransport:
         connection = Connection(self, self._next_id, listener)
         self._next_id += 1
-        return connection
+        context = self._network.tls.of_opened(listener)
+        return connection if context is None else TlsTransport(connection, self, context, None)
+
+    def may_begin(self, connection: Connection) -> bool:
+        """Whether a connection may begin its TLS handshake, by the limits of connections."""
+        if connection.listener is None:
+            return connection.connection_id in self._dials
+        count = len(self._connections) + len(self.handshakes)
+        if self._stopped or count >= self._network.max_connections:
+            self.counters.refused += 1
+            return False
+        return True
+
+    def on_handshake_failed(self, connection: Connection, reason: str) -> None:
+        """A line for the operator; the core does not know the connection."""
+        if reason and not self._stopped:
+            way = "dial" if connection.listener is None else f"listener {connection.listener}"
+            text = f"{way} handshake: failed ({reason}) peer={connection.peer_host}"
+            self._log.line(Level.INFO, text)
+            self._request_tick()
+
+    def on_never_opened(self, connection: Connection) -> None:
+        """Its transport is gone; the core does not know it."""
 
     def on_made(self, connection: Connection) -> None:
         """A transport is there: an accepted one, or one that the core asked for."""
@@ -310,14 +336,18 @@ class Driver:
         elif connection.listener is None:
             self._connections[connection_id] = connection
             self._receive(effects.Connected(connection_id))
-        elif self._stopped or len(self._connections) >= self._max_connections:
+        elif self._stopped or len(self._connections) >= self._network.max_connections:
             self.counters.refused += 1
             connection.known_to_core = False
             connection.abort()
         else:
             self.counters.accepted += 1
             self._connections[connection_id] = connection
-            self._receive(effects.Opened(connection_id, connection.listener, connection.peer_host))
+            self._receive(
+                effects.Opened(
+                    connection_id, connection.listener, connection.peer_host, connection.certificate
+                )
+            )
 
     def on_received(self, connection: Connection, data: memoryview) -> None:
         """Bytes arrived."""
@@ -335,13 +365,24 @@ class Driver:
             self._loop.stop()
 
     async def _dial(self, effect: effects.Connect) -> None:
-        outcome = await dial(
-            self._loop,
-            partial(Connection, self, effect.connection, None),
-            effect.host,
-            effect.port,
-            timeout_ms=self._connect_timeout_ms,
-        )
+        connection = Connection(self, effect.connection, None)
+        context = self._network.tls.of_dialled(effect.listener)
+        tls = None if context is None else TlsTransport(connection, self, context, effect.host)
+        try:
+            outcome = await dial(
+                self._loop,
+                lambda: tls or connection,
+                effect.host,
+                effect.port,
+                timeout_ms=self._network.connect_timeout_ms,
+            )
+            if tls is not None and outcome is None:
+                outcome = await asyncio.shield(tls.settled)
+        except asyncio.CancelledError:
+            # The core does not want it any more.
+            if tls is not None and not tls.settled.done():
+                tls.abort()
+            raise
         self._dials.pop(effect.connection, None)
         if outcome is not None:
             self._receive(effects.Closed(effect.connection, outcome))
@@ -401,6 +442,7 @@ class Driver:
             server.close()
         for task in self._dials.values():
             task.cancel()
+        self.handshakes.cut_all()
         closing, self._connections = self._connections, {}
         self._lingering.update(closing.values())
         for connection in closing.values():

@@ -9,6 +9,9 @@ An operator gives a controller without `controller.quorum.voters` the first vote
 - `--no-initial-controllers`: a node of a quorum that exists. It asks the bootstrap servers for the
   leader, follows it, and may become a voter.
 
+`--add-scram` makes users of SCRAM before there is a cluster to log in to (KIP-900). They go into
+`bootstrap.checkpoint`, from which the first active controller takes them (`first_users.py`).
+
 The answer is the snapshot at offset 0, `0-0.checkpoint`, with a KRAFT_VERSION and a VOTERS record.
 
 Source: KIP-853; Kafka's `FormatCommand` and `DynamicVoters`.
@@ -16,16 +19,18 @@ Source: KIP-853; Kafka's `FormatCommand` and `DynamicVoters`.
 
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from tidelog.config import NodeConfig
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE, bootstrap_file
 from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import Voter
 from tidelog.kraft.voters import by_id, write_first_voters
 from tidelog.log.identity import format_directory, is_formatted, read_identity, require_unformatted
+from tidelog.metadata.records import UserScramCredentialRecord
 from tidelog.model import RESERVED_DIRECTORY_IDS, Endpoint, Uuid, uuid_from_text, uuid_to_text
 from tidelog.runtime.log_directories import require_different
 from tidelog.runtime.os_disk import OsDisk
@@ -69,12 +74,13 @@ def format_node(
     *,
     ignore_formatted: bool = False,
     first_voters: FirstVoters = NO_CHOICE,
+    first_users: Sequence[UserScramCredentialRecord] = (),
 ) -> bool:
     """Writes `meta.properties` into each of a node's log directories, which are made when missing,
-    and before that the first voters of a quorum that keeps them in its log. Directories that were
-    formatted already may be left alone; returns whether there were others. Raises `UsageError` when
-    one is formatted, for another cluster even if it would be left alone, or is not empty and no
-    data directory."""
+    and before that the first voters of a quorum that keeps them in its log, and the first users.
+    Directories that were formatted already may be left alone; returns whether there were others.
+    Raises `UsageError` when one is formatted, for another cluster even if it would be left alone,
+    or is not empty and no data directory."""
     voters, directory_id = decide_first_voters(config, first_voters, new_uuid())
     require_different(config.all_log_dirs)
     written = False
@@ -84,6 +90,9 @@ def format_node(
         for disk in unformatted:
             if disk is disks[0] and voters:
                 write_first_voters(disk, voters, time.time_ns() // 1_000_000)
+            if disk is disks[0] and first_users:
+                content = bootstrap_file(first_users, time.time_ns() // 1_000_000)
+                disk.replace(BOOTSTRAP_FILE, content)
             format_directory(
                 disk,
                 cluster_id=cluster_id,

@@ -29,6 +29,7 @@ import uvloop
 
 from tidelog.config import NodeConfig, parse_assignment
 from tidelog.env.disk import Disk, OfflineDisk
+from tidelog.env.entropy import SEED_BITS
 from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
@@ -38,8 +39,10 @@ from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_directories import open_disks
 from tidelog.runtime.log_lines import LogLines
+from tidelog.runtime.network import Network
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, share_of_files
+from tidelog.runtime.tls_contexts import TlsContexts
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -125,6 +128,7 @@ def _start(
     process.require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
+    tls = TlsContexts.of_node(config)
     descriptors = process.raise_open_files()
     file_limit = share_of_files(descriptors)
     disks, open_files = open_disks(config.all_log_dirs, file_limit, stack)
@@ -133,7 +137,7 @@ def _start(
     events = open_events(config, log)
     if events is not None:
         stack.callback(events.close)
-    core = make_core(config, disks, secrets.randbits(64), events or log)
+    core = make_core(config, disks, secrets.randbits(SEED_BITS), events or log)
     loop = uvloop.new_event_loop()
     stack.callback(loop.close)
     driver = Driver(
@@ -141,9 +145,10 @@ def _start(
         disks,
         log,
         loop=loop,
-        connect_timeout_ms=config.broker.connect_timeout_ms,
-        max_connections=min(
-            config.broker.max_connections, descriptors - file_limit - SPARE_DESCRIPTORS
+        network=Network(
+            config.broker.connect_timeout_ms,
+            min(config.broker.max_connections, descriptors - file_limit - SPARE_DESCRIPTORS),
+            tls,
         ),
         events=events,
     )

@@ -74,6 +74,8 @@ class ClusterState:
     config: Mapping[str, str]
     """Properties of every node, on top of the profile's."""
     nodes: tuple[LocalNode, ...]
+    secure: bool = False
+    """Whether its listeners are protected (`security.py`)."""
 
     def node(self, node_id: int) -> LocalNode:
         """The node with this id; raises `UsageError`."""
@@ -120,6 +122,7 @@ def write_state(data_dir: Path, state: ClusterState) -> None:
         "cluster_id": state.cluster_id,
         "profile": state.profile,
         "config": dict(state.config),
+        "secure": state.secure,
         # Directories are relative, so that they may be moved while the cluster is down.
         "nodes": [asdict(node) | {"directory": Path(node.directory).name} for node in state.nodes],
     }
@@ -140,4 +143,10 @@ def _decode(encoded: Any, data_dir: Path) -> ClusterState:
         )
         for node in encoded["nodes"]
     )
-    return ClusterState(encoded["cluster_id"], encoded["profile"], encoded["config"], nodes)
+    return ClusterState(
+        encoded["cluster_id"],
+        encoded["profile"],
+        encoded["config"],
+        nodes,
+        encoded.get("secure", False),
+    )

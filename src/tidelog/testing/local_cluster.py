@@ -26,11 +26,13 @@ from tidelog.client import AdminClient, AdminError, Unreachable
 from tidelog.client.blocking import now_ms
 from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 from tidelog.client.core.errors import Retry
+from tidelog.client.security_options import PLAINTEXT
 from tidelog.errors import UsageError
 from tidelog.testing.cluster_state import HOST, LocalNode, write_state
 from tidelog.testing.launching import Launcher
 from tidelog.testing.node_processes import STOP_TIMEOUT_S, NodeProcesses
 from tidelog.testing.processes import ProcessState
+from tidelog.testing.security import LocalSecurity
 from tidelog.testing.shape import plan_cluster
 from tidelog.testing.waiting import wait_until
 
@@ -55,13 +57,15 @@ class LocalCluster:
         profile: str = "test",
         racks: Sequence[str] = (),
         detached: bool = False,
+        secure: bool | None = None,
     ) -> None:
         """Plans a cluster, or the one that `data_dir` holds; starts nothing.
 
         `brokers` is three, or as many as the directory has. Without `base_port` a directory keeps
         its ports, and a new one gets free ports. `config` holds Kafka's node properties for all
         nodes, on top of the profile (`test` has short timers). `racks` are given to the nodes in
-        turn. `detached` nodes outlive this process.
+        turn. `detached` nodes outlive this process. A `secure` cluster has TLS on all listeners
+        (`security`); `None` is as the directory was.
 
         Raises `UsageError` for a directory that holds another number of brokers, whose nodes run,
         or that holds something else, and for properties that no node would take.
@@ -80,11 +84,16 @@ class LocalCluster:
                 config=config or {},
                 profile=profile,
                 racks=racks,
+                secure=secure,
             )
             write_state(self.data_dir, state)
         except BaseException:
             self._discard(keep_directory=False)
             raise
+        # The files of a protected cluster; `None` without.
+        self.security = LocalSecurity(self.data_dir) if state.secure else None
+        # What the cluster's own administrator obeys.
+        self._reach = PLAINTEXT if self.security is None else self.security.client()
         # The processes; shared with the command line, which has no more than a directory.
         self.processes = NodeProcesses(
             self.data_dir, lifeline=None if self._lifeline is None else self._lifeline[0]
@@ -182,7 +191,9 @@ class LocalCluster:
             raise UsageError(
                 f"no node of the cluster in `{self.data_dir}` runs", "start a node first"
             )
-        return AdminClient([node.address for node in alive], timeout_s=timeout_s)
+        return AdminClient(
+            [node.address for node in alive], timeout_s=timeout_s, security=self._reach
+        )
 
     def create_topic(
         self,
@@ -272,7 +283,7 @@ class LocalCluster:
             shutil.rmtree(self.data_dir, ignore_errors=True)
 
     def _unfenced_seen_by(self, node: LocalNode) -> set[int]:
-        with AdminClient([node.address], timeout_s=1.0) as admin:
+        with AdminClient([node.address], timeout_s=1.0, security=self._reach) as admin:
             try:
                 cluster = admin.describe_cluster((HOST, node.port))
             except (Unreachable, AdminError):

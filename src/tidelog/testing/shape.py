@@ -23,6 +23,7 @@ from tidelog.testing.cluster_state import (
 )
 from tidelog.testing.ports import NodePorts, ports_from
 from tidelog.testing.processes import ProcessState
+from tidelog.testing.security import DIRECTORY, PROTOCOL, LocalSecurity
 
 MAX_BROKERS: Final = 50
 
@@ -35,13 +36,14 @@ def plan_cluster(
     config: Mapping[str, str],
     profile: str,
     racks: Sequence[str],
+    secure: bool | None = None,
 ) -> ClusterState:
     """The cluster that a directory shall hold, its properties files written.
 
     `brokers` `None` is as many as there were, else three; `base_port` `None` the ports there
-    were, else free ones. Raises `UsageError` for another number of brokers than the directory
-    has, while nodes of it run, for properties that no node would take, and for a directory that
-    cannot be written.
+    were, else free ones; `secure` `None` is as it was. Raises `UsageError` for another number of
+    brokers than the directory has, while nodes of it run, for properties that no node would take,
+    and for a directory that cannot be written.
     """
     previous = _previous(data_dir, brokers)
     if brokers is None:
@@ -64,12 +66,17 @@ def plan_cluster(
         for i in range(count)
     )
     cluster_id = previous.cluster_id if previous is not None else _new_cluster_id()
-    state = ClusterState(cluster_id, profile, dict(config), nodes)
-    settings = {node.node_id: node_settings(state, node) for node in nodes}
+    if secure is None:
+        secure = previous is not None and previous.secure
+    state = ClusterState(cluster_id, profile, dict(config), nodes, secure)
+    security = LocalSecurity(data_dir.resolve()) if secure else None
+    settings = {node.node_id: node_settings(state, node, security) for node in nodes}
     for node in nodes:
         # Wrong properties are refused here, before anything is written or started.
         parse_node_config(settings[node.node_id])
     try:
+        if security is not None:
+            security.prepare([node.node_id for node in nodes])
         for node in nodes:
             _write_properties(node, settings[node.node_id])
     except OSError as error:
@@ -86,17 +93,22 @@ def _write_properties(node: LocalNode, settings: Mapping[str, str]) -> None:
     node.properties_file.write_text(text, encoding="utf-8")
 
 
-def node_settings(state: ClusterState, node: LocalNode) -> dict[str, str]:
+def node_settings(
+    state: ClusterState, node: LocalNode, security: LocalSecurity | None = None
+) -> dict[str, str]:
     """The properties of one node."""
     voters = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in state.nodes)
+    name = "PLAINTEXT" if security is None else PROTOCOL
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
-        "listeners": f"PLAINTEXT://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        "listeners": f"{name}://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "log.dirs": str(node.data_dir),
     }
+    if security is not None:
+        settings |= security.node_settings(node.node_id)
     if node.rack is not None:
         settings["broker.rack"] = node.rack
     return {**settings, **profile_settings(state.profile, len(state.nodes)), **state.config}
@@ -130,6 +142,8 @@ def _previous(data_dir: Path, brokers: int | None) -> ClusterState | None:
 def _is_unfinished_plan(path: Path) -> bool:
     """Whether this is what a plan leaves behind that ended half-way, on a full disk for example."""
     if path.name.startswith(f"{STATE_FILE}."):
+        return True
+    if path.name == DIRECTORY:
         return True
     is_node = path.name.startswith("node-") and path.is_dir()
     return is_node and all(inside.name == PROPERTIES_FILE for inside in path.iterdir())

@@ -3,8 +3,8 @@
 Schemas are imported when an API and version is first met, because each import costs 4 to 15 ms
 and a node meets few of the thousand there are.
 
-Trailing bytes behind a body are malformed, with one exception: librdkafka's Metadata request for
-all topics (`TRAILING_BYTES_ALLOWED`).
+Trailing bytes behind a body are malformed, except in two requests of librdkafka
+(`TRAILING_BYTES_ALLOWED`).
 
 The functions return `Any`: which class an entity has depends on the API and version. A handler
 knows both and annotates what it gets.
@@ -21,10 +21,13 @@ from tidelog.wire import api
 from tidelog.wire.notation import INT32
 from tidelog.wire.schema import read_entity, write_entity
 
-TRAILING_BYTES_ALLOWED: Final = frozenset((api.ApiKey.METADATA,))
-"""APIs whose request may be followed by bytes that mean nothing. Asking for all topics,
-librdkafka reserves four bytes for the length of the topic list, writes a null list of one byte
-into them and sends the other three as well; Kafka never looks behind a body."""
+TRAILING_BYTES_ALLOWED: Final = frozenset(
+    (api.ApiKey.METADATA, api.ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+)
+"""APIs whose request may be followed by bytes that mean nothing. librdkafka writes a zero too many
+behind AlterUserScramCredentials. Asking for all topics, it reserves four bytes for the length of
+the topic list, writes a null list of one byte into them and sends the other three as well; Kafka
+never looks behind a body."""
 
 
 @cache

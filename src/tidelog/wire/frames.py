@@ -37,6 +37,10 @@ class FrameReader:
         """How much of an incomplete frame is held."""
         return len(self._partial)
 
+    def allow(self, max_bytes: int) -> None:
+        """Sets the longest frame that is accepted, from the next one on."""
+        self._max_bytes = max_bytes
+
     def feed(self, data: Buffer) -> list[memoryview]:
         """Takes bytes that arrived; returns the frames that are now complete, without prefix.
 

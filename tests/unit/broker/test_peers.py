@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.broker.logged_in import PASSWORDS, jaas, login_node
 from tidelog.broker.peers import (
     Answered,
     ChannelKey,
@@ -9,12 +10,15 @@ from tidelog.broker.peers import (
     PeerChannels,
     PeerLost,
     PeerReached,
+    PeerRefusedLogin,
     Purpose,
 )
+from tidelog.config.values import JaasSetting
 from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
-from tidelog.model import Endpoint
+from tidelog.model import Endpoint, Mechanism, Secret
+from tidelog.security.listener_logins import NodeSecrets, OwnLogin
 
 LATER = Instant(10_000)
 
@@ -286,3 +290,100 @@ def test_every_request_ends_exactly_once(seed):
     peers.wake(Instant(now + 100_000))
     ended += [o.token for o in peers.take_outputs() if isinstance(o, Answered | Failed)]
     assert ended == sent
+
+
+# Logins -------------------------------------------------------------------------------------
+
+
+class Pair:
+    """Channels to a peer whose listener asks for a login: a whole node, which gets the messages of
+    logins. Requests are answered here."""
+
+    def __init__(self, password: str = PASSWORDS["node"]) -> None:
+        self.node = login_node(connections_max_reauth_ms="10000")
+        self.effects = EffectQueue()
+        setting = JaasSetting("s", Secret(jaas(Mechanism.PLAIN, "node", password) + ";"))
+        own = OwnLogin(Mechanism.PLAIN, setting, NodeSecrets.from_seed(3))
+        self.peers = PeerChannels(self.effects, {"C": own})
+        self.peers.set_address(2, Purpose.CONTROL, Endpoint("C", "host2", 9093))
+        # Requests that have no answer yet.
+        self.open_requests = 0
+        # The other end of the one connection.
+        self.wire = self.node.client()
+
+    def ask(self) -> None:
+        self.peers.send(2, Purpose.CONTROL, [b"request"], "token", Instant(10**9))
+
+    def settle(self) -> None:
+        """Carries bytes between both ends until nothing moves."""
+        moved = True
+        while moved:
+            self.peers.wake(self.node.now)
+            self.peers.flush()
+            taken = self.effects.take()
+            for effect in taken:
+                if isinstance(effect, Connect):
+                    self.peers.on_connected(effect.connection)
+                elif isinstance(effect, Send):
+                    data = b"".join(map(bytes, effect.chunks))
+                    if data == b"request":
+                        self.open_requests += 1
+                    else:
+                        self.wire.send(data)
+            self.node.settle()
+            frames = [] if self.open_requests else self.wire.frames()
+            for frame in frames:
+                self.peers.on_received(-1, framed(frame))
+            moved = bool(taken or frames)
+        self.peers.check()
+
+    def answer(self) -> None:
+        """Answers the oldest request, before anything that the node has said since."""
+        self.open_requests -= 1
+        self.peers.on_received(-1, framed(b"answer"))
+        self.settle()
+
+    @property
+    def logins(self) -> int:
+        return self.node.broker.logins.counts["PLAINTEXT", True]
+
+
+def test_a_channel_logs_in_before_its_first_request():
+    pair = Pair()
+    pair.ask()
+    pair.settle()
+    assert (pair.logins, pair.open_requests) == (1, 1)
+    pair.answer()
+    outputs = pair.peers.take_outputs()
+    assert outputs == [PeerReached(2), Answered(2, Purpose.CONTROL, "token", b"answer")]
+
+
+def test_a_login_that_is_refused_fails_the_requests_and_makes_no_suspicion():
+    pair = Pair(password="wrong")
+    pair.ask()
+    pair.settle()
+    pair.node.advance(100)
+    pair.settle()
+    reached, refused, failed = pair.peers.take_outputs()
+    assert reached == PeerReached(2)
+    assert isinstance(refused, PeerRefusedLogin)
+    assert "SASL_AUTHENTICATION_FAILED" in refused.reason
+    assert failed == Failed(2, Purpose.CONTROL, "token", CloseReason.ERROR)
+    assert pair.open_requests == 0
+
+
+def test_a_session_is_renewed_between_the_requests_before_and_behind_it():
+    pair = Pair()
+    pair.ask()
+    pair.settle()
+    assert pair.peers.deadline() is not None
+    pair.node.advance(9500)
+    pair.settle()
+    pair.ask()
+    pair.settle()
+    assert (pair.logins, pair.open_requests) == (1, 1), "the second request waits"
+    pair.answer()
+    assert (pair.logins, pair.open_requests) == (2, 1)
+    pair.answer()
+    answered = [each for each in pair.peers.take_outputs() if isinstance(each, Answered)]
+    assert len(answered) == 2

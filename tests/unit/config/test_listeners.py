@@ -47,8 +47,13 @@ def test_names_are_compared_in_upper_case_and_brackets_hold_ipv6() -> None:
         ({"controller.listener.names": "PLAINTEXT,CONTROLLER"}, "nothing but controller"),
         ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"}, "does not name `CONTROLLER`"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "has no protocol"),
-        ({"listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"}, "for `SSL`"),
-        ({"listeners": "SSL://:9092,CONTROLLER://:9192"}, "asks for `SSL`"),
+        ({"listener.security.protocol.map": "PLAINTEXT:SASL,CONTROLLER:SSL"}, "for `SASL`"),
+        ({"listeners": "SSL://:9092,CONTROLLER://:9192"}, "does not name `CONTROLLER`"),
+        ({"security.inter.broker.protocol": "SSL"}, "no broker listener is called `SSL`"),
+        (
+            {"security.inter.broker.protocol": "SSL", "inter.broker.listener.name": "PLAINTEXT"},
+            "are both set",
+        ),
         ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, "cannot be advertised"),
         ({"advertised.listeners": "OTHER://a:9092"}, "`OTHER` is not in `listeners`"),
         ({"inter.broker.listener.name": "CONTROLLER"}, "not an advertised broker listener"),
@@ -105,9 +110,9 @@ def test_a_broker_alone_binds_no_controller_listener_but_knows_its_name() -> Non
     assert listeners.advertised == (Endpoint("PLAINTEXT", "box", 9092),)
     with pytest.raises(UsageError, match="`listeners` has `CONTROLLER`"):
         resolve_listeners(BASE, "box", ("broker",))
+    assert listeners.protocols["CONTROLLER"] is SecurityProtocol.PLAINTEXT
     secure = {**settings, "controller.listener.names": "SSL"}
-    with pytest.raises(UsageError, match="asks for `SSL`"):
-        resolve_listeners(secure, "box", ("broker",))
+    assert resolve_listeners(secure, "box", ("broker",)).protocols["SSL"] is SecurityProtocol.SSL
 
 
 @pytest.mark.parametrize(

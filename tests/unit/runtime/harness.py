@@ -17,6 +17,8 @@ from tidelog.runtime.driver import Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind
 from tidelog.runtime.log_lines import LogLines
+from tidelog.runtime.network import Network
+from tidelog.runtime.tls_contexts import NO_TLS, TlsContexts
 
 TIMEOUT_S = 10.0
 
@@ -24,8 +26,10 @@ TIMEOUT_S = 10.0
 class Client:
     """A blocking line client."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
+    def __init__(
+        self, port: int, wrap: Callable[[socket.socket], socket.socket] = lambda sock: sock
+    ) -> None:
+        self.socket = wrap(socket.create_connection(("127.0.0.1", port), TIMEOUT_S))
         self.reader = self.socket.makefile("rb")
 
     def write(self, data: bytes) -> None:
@@ -63,6 +67,7 @@ class RunningDriver:
         max_connections: int,
         clock: Callable[[], int],
         events: EventFile | None,
+        tls: TlsContexts,
     ) -> None:
         self.log_text = StringIO()
         self.core = core
@@ -72,8 +77,7 @@ class RunningDriver:
             [core.disk],
             LogLines("b1", self.log_text),
             loop=self.loop,
-            connect_timeout_ms=2000,
-            max_connections=max_connections,
+            network=Network(2000, max_connections, tls),
             events=events,
         )
         self.driver.turns.clock = clock
@@ -100,10 +104,10 @@ class RunningDriver:
 
 @contextmanager
 def running_driver(
-    disk: Disk | None = None, max_connections: int = 1000
+    disk: Disk | None = None, max_connections: int = 1000, tls: TlsContexts = NO_TLS
 ) -> Iterator[RunningDriver]:
     """A driver for the time of a test."""
-    with running_core(EchoCore(disk or MemoryDisk()), max_connections) as running:
+    with running_core(EchoCore(disk or MemoryDisk()), max_connections, tls=tls) as running:
         yield running
 
 
@@ -113,9 +117,10 @@ def running_core(
     max_connections: int = 1000,
     clock: Callable[[], int] = monotonic_ns,
     events: EventFile | None = None,
+    tls: TlsContexts = NO_TLS,
 ) -> Iterator[RunningDriver]:
     """The same for a core, a clock and an event file of the test's own."""
-    running = RunningDriver(core, max_connections, clock, events)
+    running = RunningDriver(core, max_connections, clock, events, tls)
     try:
         yield running
     finally:

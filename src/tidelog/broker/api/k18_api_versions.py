@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, Listener, LocalApi, VersionRange
-from tidelog.broker.api.needs import HasApis, HasConfig, HasImage, HasQuorum
+from tidelog.broker.api.needs import HasApis, HasConfig, HasImage, HasLogins, HasQuorum
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import FEATURES
 from tidelog.env.instant import Instant
@@ -28,12 +28,17 @@ FIRST_VERSION_WITH_LEVEL_0: Final = 4
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-class Node(HasApis, HasConfig, HasImage, HasQuorum, Protocol):
+class Node(HasApis, HasConfig, HasImage, HasLogins, HasQuorum, Protocol):
     """What ApiVersions needs."""
 
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers with the list of the listener that the request came in by."""
+    illegal = node.logins.illegal_greeting(context)
+    if illegal is not None:
+        refusal = _refusal(context.response_type, illegal.code)
+        node.logins.answer(context, illegal, refusal, now)
+        return
     if context.header.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)
         and _SOFTWARE.fullmatch(request.client_software_version)
@@ -61,6 +66,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         ],
     )
     context.answer(response)
+    node.logins.on_greeted(context)
 
 
 def unsupported(node: Node, context: RequestContext) -> None:

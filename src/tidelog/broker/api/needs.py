@@ -11,6 +11,7 @@ from tidelog.broker.api.registry import Registry
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
+from tidelog.broker.logins import Logins
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
@@ -73,6 +74,12 @@ class HasGroups(Protocol):
     """The group coordinators of this node."""
 
     groups: GroupSeats
+
+
+class HasLogins(Protocol):
+    """The logins of accepted connections."""
+
+    logins: Logins
 
 
 class HasShares(Protocol):

@@ -6,7 +6,7 @@ the broker's, is old.
 
 from typing import Final
 
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, UsageError
 
 POLL_S: Final = 0.01
 
@@ -51,6 +51,11 @@ _TEXTS: Final = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic does not exist
 class Unreachable(Exception):
     """A broker did not take the connection, broke it, or did not give a sound answer in time. Its
     connection is of no more use."""
+
+
+class AuthenticationFailed(UsageError):
+    """The broker does not accept this client, or this client the broker: certificates or passwords
+    are wrong, and another attempt would end the same."""
 
 
 class TryAgain(Exception):

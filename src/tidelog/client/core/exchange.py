@@ -7,7 +7,7 @@ as many answers come, in the same order. An answer of many megabytes is received
 nothing is copied.
 
 The greeting asks for the API versions that the broker serves (KIP-35), in version 0, which every
-broker answers.
+broker answers. Where the listener asks for a login, it goes on with that.
 
 After any `Unreachable` the connection is of no use. Source: the Kafka protocol guide.
 """
@@ -18,9 +18,10 @@ from struct import Struct
 from typing import Any, Final
 
 from tidelog.client.core.calls import Call, request
-from tidelog.client.core.errors import Unreachable
+from tidelog.client.core.errors import AuthenticationFailed, Unreachable
 from tidelog.client.core.values import Address
 from tidelog.errors import MalformedFrame
+from tidelog.security.client_login import ClientLogin, LoginRefused
 from tidelog.wire.api import ApiKey, VersionRange
 
 MAX_ANSWER_BYTES: Final = 256 << 20
@@ -33,7 +34,7 @@ _API_VERSIONS: Final = request(ApiKey.API_VERSIONS)
 class Exchange:
     """The state of one connection: its calls under way, and the frame that is being received."""
 
-    def __init__(self, address: Address, client_id: str) -> None:
+    def __init__(self, address: Address, client_id: str, login: ClientLogin | None = None) -> None:
         # Where the connection leads, for messages.
         self.address = address
         # The name that requests carry.
@@ -43,6 +44,10 @@ class Exchange:
         self._under_way: deque[tuple[int, Call[Any], int]] = deque()
         # What the broker serves by API key; `None` before it has answered.
         self._served: dict[int, VersionRange] | None = None
+        # The login that is to come or under way; `None` when it is over, or there is none.
+        self._login = login
+        # Its next request, framed.
+        self._login_request = b"" if login is None else login.start()
         # The answer that is being received, or the four bytes of its length.
         self._incoming = memoryview(bytearray(_LENGTH.size))
         # Bytes received so far, and whether we read the length or the body.
@@ -53,7 +58,9 @@ class Exchange:
 
     def greeting(self) -> bytes | None:
         """The next request that goes before all calls; `None` when calls may be sent."""
-        return self._framed(_API_VERSIONS, _API_VERSIONS.newest) if self._served is None else None
+        if self._served is None:
+            return self._framed(_API_VERSIONS, _API_VERSIONS.newest)
+        return None if self._login is None else self._login_request
 
     def serves(self, key: ApiKey) -> bool:
         """Whether the broker serves the API in any version."""
@@ -102,6 +109,9 @@ class Exchange:
 
     def answer(self, frame: memoryview) -> Any:
         """The answer to the oldest call that has none. Raises `Unreachable`."""
+        if self._login is not None and not self._under_way:
+            self._on_login_answer(self._login, frame)
+            return None
         assert self._under_way, "an answer to nothing"
         correlation_id, call, version = self._under_way.popleft()
         try:
@@ -116,6 +126,21 @@ class Exchange:
                 for row in answer.api_keys
             }
         return answer
+
+    def _on_login_answer(self, login: ClientLogin, frame: memoryview) -> None:
+        try:
+            request = login.on_frame(frame)
+        except LoginRefused as refused:
+            raise AuthenticationFailed(
+                f"broker `{self.address}` and this client do not accept each other: {refused}",
+                "check the name, the password and the mechanism; the broker's log has the reason",
+            ) from None
+        except MalformedFrame as error:
+            raise self._failed(f"answered with a bad frame: {error}") from None
+        if request is None:
+            self._login = None
+        else:
+            self._login_request = request
 
     def _failed(self, what: str) -> Unreachable:
         return Unreachable(f"broker `{self.address}` {what}")

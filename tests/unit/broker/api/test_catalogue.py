@@ -26,9 +26,10 @@ def test_every_declaration_has_the_row_of_a_table():
     assert rows["AddRaftVoter", 80][2] == "the quorum's leader"
 
 
-def test_every_api_but_the_hello_needs_a_right():
+def test_every_api_but_hello_and_login_needs_a_right():
     """DescribeCluster needs none on the broker listener, which is its condition."""
-    assert [api.name for api in APIS if not api.requires] == ["ApiVersions"]
+    names = [api.name for api in APIS if not api.requires]
+    assert names == ["SaslHandshake", "ApiVersions", "SaslAuthenticate"]
 
 
 def test_the_two_hot_apis_and_the_envelope_are_the_only_ones_of_their_kind():

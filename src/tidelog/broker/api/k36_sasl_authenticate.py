@@ -1,0 +1,43 @@
+"""SaslAuthenticate (36), versions 0-2: one message of a login, and the answer of the mechanism.
+
+With the last answer comes the lifetime of the session, if it has one; the client logs in again
+before it ends (KIP-368). A failed login is SASL_AUTHENTICATION_FAILED, answered late, and the
+connection is closed. The text says no more than the client knows: not whether the user exists.
+"""
+
+from typing import Final, Protocol
+
+from tidelog.broker.api.answers import reply
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
+from tidelog.broker.api.needs import HasLogins
+from tidelog.broker.connections import RequestContext
+from tidelog.env.instant import Instant
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import Entity
+
+
+class Node(HasLogins, Protocol):
+    """What SaslAuthenticate needs."""
+
+
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+    """Takes one message."""
+    step = node.logins.authenticate(context, request.auth_bytes, now)
+    entity = reply(
+        context.response_type,
+        error_code=step.code,
+        error_message=step.message,
+        auth_bytes=step.token,
+        session_lifetime=step.session_ms,
+    )
+    node.logins.answer(context, step, entity, now)
+
+
+API: Final = LocalApi(
+    key=ApiKey.SASL_AUTHENTICATE,
+    doc=__doc__,
+    listeners=BROKERS_AND_CONTROLLERS,
+    versions=VersionRange(0, 2),
+    sent_version=2,
+    handle=handle,
+)

@@ -1,0 +1,146 @@
+"""How a client reaches a cluster whose listeners are protected: Kafka's client properties.
+
+`security.protocol` and the `ssl.*` names mean what they mean to Kafka's own clients; a file for
+`kafka-topics.sh --command-config` serves here too. What concerns other things, like `acks`, is not
+looked at. Nothing is read from disk until the first connection, so an object of this may travel to
+another process.
+
+`ClientSecurity` opens sockets; what speaks Kafka's protocol over them is the same with and without
+TLS. A login by SASL (`sasl.mechanism`, `sasl.jaas.config`) is the next step after `connect`; the
+exchange of requests takes it.
+"""
+
+import secrets
+import socket
+import ssl
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from tidelog.client.core.errors import AuthenticationFailed, Unreachable
+from tidelog.client.core.values import Address
+from tidelog.env.entropy import SEED_BITS
+from tidelog.errors import UsageError
+from tidelog.model import Secret, SecurityProtocol
+
+if TYPE_CHECKING:
+    from tidelog.config.values import TlsConfig
+    from tidelog.security.client_login import ClientLogin
+    from tidelog.security.listener_logins import OwnLogin
+
+_MECHANISM: Final = "sasl.mechanism"
+_JAAS: Final = "sasl.jaas.config"
+
+
+class ClientSecurity:
+    """What connections of a client obey. Equal settings make equal objects."""
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        """From Kafka's client properties. Raises `UsageError`."""
+        # As they were given; passwords among them, so they are never printed.
+        self._settings = dict(settings or {})
+        # How bytes are protected, and whether a login follows.
+        self.protocol = _protocol(self._settings.get("security.protocol", "PLAINTEXT"))
+        # What TLS obeys; `None` without TLS, which saves the imports.
+        self._tls = _tls(self._settings) if self.protocol.uses_tls else None
+        # How it logs in; `None` where it does not.
+        self._own = _own_login(self._settings) if self.protocol.uses_sasl else None
+        # Made for the first connection, for all of them.
+        self._context: ssl.SSLContext | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClientSecurity) and self._settings == other._settings
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._settings.items()))
+
+    def __repr__(self) -> str:
+        return f"ClientSecurity({self.protocol.name})"
+
+    def __reduce__(self) -> tuple[type["ClientSecurity"], tuple[dict[str, str]]]:
+        return ClientSecurity, (self._settings,)
+
+    @property
+    def context(self) -> ssl.SSLContext | None:
+        """What TLS obeys; `None` without TLS. Raises `UsageError` for stores that cannot be
+        used."""
+        if self._context is None and self._tls is not None:
+            from tidelog.tls.contexts import client_context
+
+            self._context = client_context(self._tls)
+        return self._context
+
+    def login(self, client_id: str) -> "ClientLogin | None":
+        """The login of a new connection; `None` where there is none."""
+        if self._own is None:
+            return None
+        from tidelog.security.client_login import ClientLogin
+
+        return ClientLogin(self._own, client_id)
+
+    def connect(self, address: Address, timeout_s: float) -> socket.socket:
+        """A connected socket, its handshake done. Raises `Unreachable`, `AuthenticationFailed`
+        where one side does not accept the other, and `UsageError` for stores that cannot be
+        used."""
+        context = self.context
+        try:
+            sock = socket.create_connection(address, timeout_s)
+        except OSError as error:
+            raise Unreachable(f"broker `{address}` cannot be reached: {error}") from None
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is None:
+            return sock
+        try:
+            return context.wrap_socket(sock, server_hostname=address.host)
+        except OSError as error:
+            sock.close()
+            raise tls_failure(address, error) from None
+
+
+def tls_failure(address: Address, error: OSError) -> Unreachable | AuthenticationFailed:
+    """Why a handshake failed: what another attempt cannot change is an `AuthenticationFailed`."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return AuthenticationFailed(
+            f"the certificate of broker `{address}` is not accepted: {error.verify_message}",
+            "check `ssl.truststore.location`, and that the address is a name in the certificate",
+        )
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or str(error)).replace("_", " ").lower()
+        if "alert" in reason and "internal" not in reason:
+            return AuthenticationFailed(
+                f"broker `{address}` refused the TLS handshake: {reason}",
+                "the broker's log names the reason; `ssl.keystore.location` has the certificate "
+                "that this client shows",
+            )
+        return Unreachable(f"broker `{address}`: the TLS handshake failed: {reason}")
+    return Unreachable(f"broker `{address}`: the TLS handshake failed: {error or 'timed out'}")
+
+
+def _own_login(settings: Mapping[str, str]) -> "OwnLogin":
+    from tidelog.config.sasl import parse_mechanism
+    from tidelog.config.values import JaasSetting
+    from tidelog.security.listener_logins import NodeSecrets, OwnLogin
+
+    mechanism = parse_mechanism(settings.get(_MECHANISM, "GSSAPI"), _MECHANISM)
+    if _JAAS not in settings:
+        hint = f'add `{_JAAS}=… required username="NAME" password="PASSWORD";`'
+        raise UsageError(f"`{_JAAS}` is missing, and the listener asks for a login", hint)
+    setting = JaasSetting(_JAAS, Secret(settings[_JAAS]))
+    return OwnLogin(mechanism, setting, NodeSecrets.from_seed(secrets.randbits(SEED_BITS)))
+
+
+def _tls(settings: Mapping[str, str]) -> "TlsConfig":
+    from tidelog.config.tls_properties import resolve_tls
+
+    return resolve_tls(settings)
+
+
+def _protocol(text: str) -> SecurityProtocol:
+    name = text.strip().upper()
+    if name in SecurityProtocol.__members__:
+        return SecurityProtocol[name]
+    names = ", ".join(SecurityProtocol.__members__)
+    raise UsageError(f"`security.protocol` is `{text}`", f"use one of {names}")
+
+
+PLAINTEXT: Final = ClientSecurity()
+"""Of a cluster without protection."""

@@ -1,0 +1,119 @@
+"""Who may log in at a listener, and who this node is at the listeners of others.
+
+Both come from the configuration of the listener (`config/sasl.py`), and SCRAM's users from the
+metadata. A node whose configuration makes no login possible refuses to start.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tidelog.config.values import JaasSetting, ListenerSasl
+from tidelog.env.entropy import Entropy
+from tidelog.errors import UsageError
+from tidelog.model import Mechanism
+from tidelog.security.jaas import PLAIN_MODULE, SCRAM_MODULE, Jaas, parse_jaas
+from tidelog.security.plain import PlainClient, PlainServer, PlainUsers
+from tidelog.security.sasl import SaslClient, SaslServer
+from tidelog.security.scram import CredentialOf, SaltedPasswords, ScramClient, ScramServer
+
+_MODULE_OF: Final = {
+    Mechanism.PLAIN: PLAIN_MODULE,
+    Mechanism.SCRAM_SHA_256: SCRAM_MODULE,
+    Mechanism.SCRAM_SHA_512: SCRAM_MODULE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSecrets:
+    """What the logins of one node share."""
+
+    entropy: Entropy
+    # Makes salts for names that do not exist, and digests of PLAIN's passwords.
+    key: bytes
+    # Of this node's own logins.
+    salted: SaltedPasswords
+
+    @classmethod
+    def from_seed(cls, seed: int) -> "NodeSecrets":
+        """Drawn anew by each process."""
+        entropy = Entropy(seed)
+        return cls(entropy, entropy.draw(), SaltedPasswords())
+
+
+class ListenerLogins:
+    """Makes the server's side of the logins at one listener."""
+
+    def __init__(
+        self, sasl: ListenerSasl, credential_of: CredentialOf, secrets: NodeSecrets
+    ) -> None:
+        """Raises `UsageError` for a JAAS string that cannot be used."""
+        # The names of the mechanisms, as clients see them.
+        self.mechanisms = tuple(map(str, sasl.mechanisms))
+        # How long a session lasts, by mechanism; 0 is for ever.
+        self.session_ms = sasl.session_ms
+        # SCRAM's users.
+        self._credential_of = credential_of
+        self._secrets = secrets
+        jaas = {m: read_jaas(m, setting) for m, setting in sasl.jaas.items()}
+        # PLAIN's users.
+        options = jaas[Mechanism.PLAIN].options if Mechanism.PLAIN in jaas else {}
+        self._users = PlainUsers(options, secrets.key)
+
+    def begin(self, mechanism: Mechanism) -> SaslServer:
+        """A login by one of the mechanisms."""
+        if mechanism is Mechanism.PLAIN:
+            return PlainServer(self._users)
+        secrets = self._secrets
+        nonce = secrets.entropy.nonce()
+        return ScramServer(mechanism, self._credential_of, nonce, secrets.key)
+
+
+class OwnLogin:
+    """Makes the client's side: how this node, or a program, logs in at one listener."""
+
+    def __init__(self, mechanism: Mechanism, setting: JaasSetting, secrets: NodeSecrets) -> None:
+        """Raises `UsageError` for a JAAS string without a name and a password."""
+        self.mechanism = mechanism
+        # The name and the password.
+        self._jaas = read_jaas(mechanism, setting)
+        self._secrets = secrets
+        for option in ("username", "password"):
+            if not self._jaas.option(option):
+                hint = 'add `username="NAME" password="PASSWORD"` to it'
+                raise UsageError(f"`{setting.setting}` has no `{option}`", hint)
+
+    def begin(self) -> SaslClient:
+        """A login."""
+        name, password = self._jaas.option("username"), self._jaas.options["password"]
+        if self.mechanism is Mechanism.PLAIN:
+            return PlainClient(name, password)
+        secrets = self._secrets
+        nonce = secrets.entropy.nonce()
+        return ScramClient(self.mechanism, name, password, nonce, secrets.salted)
+
+
+def read_jaas(mechanism: Mechanism, setting: JaasSetting) -> Jaas:
+    """The JAAS string for a mechanism. Raises `UsageError`."""
+    jaas = parse_jaas(setting.text, setting.setting)
+    module = _MODULE_OF[mechanism]
+    if jaas.module != module:
+        problem = f"`{setting.setting}` names `{jaas.module}`, which does not serve {mechanism}"
+        raise UsageError(problem, f"use `{module}`")
+    return jaas
+
+
+def own_logins(sasl: Mapping[str, ListenerSasl], secrets: NodeSecrets) -> dict[str, OwnLogin]:
+    """How this node logs in at the listeners of others, by their names. Raises `UsageError`."""
+    logins = {}
+    for listener, of_listener in sasl.items():
+        mechanism = of_listener.own_mechanism
+        if mechanism is None:
+            continue
+        setting = of_listener.jaas.get(mechanism)
+        if setting is None:
+            name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+            hint = f'add `{name}={_MODULE_OF[mechanism]} required username="…" password="…";`'
+            raise UsageError(f"nodes log in at the listener `{listener}`, and have no name", hint)
+        logins[listener] = OwnLogin(mechanism, setting, secrets)
+    return logins

@@ -1,0 +1,192 @@
+"""SCRAM: the example of RFC 7677, both sides against each other, and what must fail."""
+
+import base64
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tidelog.metadata.scram_keys import SCRAM_NUMBERS, salt_password, scram_record
+from tidelog.model import Mechanism, Secret
+from tidelog.security.sasl import AuthenticationFailed
+from tidelog.security.scram import SaltedPasswords, ScramClient, ScramCredential, ScramServer
+
+SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
+SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+BOTH = [Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512]
+USERS = {"user": "pencil", "a,b=c": "pencil"}
+
+
+def credential(mechanism: Mechanism, password: str, iterations: int = 4096) -> ScramCredential:
+    salted = salt_password(mechanism, password, SALT, iterations)
+    record = scram_record("user", mechanism, salted, SALT, iterations)
+    assert record.mechanism == SCRAM_NUMBERS[mechanism]
+    return ScramCredential(SALT, record.stored_key, record.server_key, iterations)
+
+
+def find(mechanism: Mechanism, name: str) -> ScramCredential | None:
+    return credential(mechanism, USERS[name]) if name in USERS else None
+
+
+def server(mechanism: Mechanism = BOTH[0]) -> ScramServer:
+    return ScramServer(mechanism, find, SERVER_NONCE, b"the node's secret")
+
+
+def client(
+    mechanism: Mechanism = BOTH[0], name: str = "user", password: str = "pencil"
+) -> ScramClient:
+    return ScramClient(mechanism, name, Secret(password), CLIENT_NONCE, SaltedPasswords())
+
+
+def test_the_example_of_rfc_7677():
+    them, us = server(), client()
+    first = us.respond(b"")
+    assert first == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    challenge = them.respond(first)
+    assert challenge == (
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    final = us.respond(challenge)
+    assert final == (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    outcome = them.respond(final)
+    assert outcome == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert us.respond(outcome) == b""
+    assert us.is_complete
+    assert them.authenticated == "user"
+
+
+@pytest.mark.parametrize("mechanism", BOTH)
+@pytest.mark.parametrize("name", USERS)
+def test_both_sides_agree(mechanism: Mechanism, name: str):
+    them, us = server(mechanism), client(mechanism, name)
+    us.respond(them.respond(us.respond(them.respond(us.respond(b"")))))
+    assert us.is_complete
+    assert them.authenticated == name
+
+
+def test_a_name_that_does_not_exist_fails_where_a_wrong_password_does():
+    challenges = []
+    for name, password in (("user", "wrong"), ("mallory", "pencil"), ("mallory", "pencil")):
+        them, us = server(), client(name=name, password=password)
+        challenges.append(them.respond(us.respond(b"")))
+        with pytest.raises(AuthenticationFailed) as refused:
+            them.respond(us.respond(challenges[-1]))
+        assert refused.value.message == ""
+        assert them.authenticated is None
+    shapes = {re.sub(rb"s=[^,]+", b"s=", challenge) for challenge in challenges}
+    assert len(shapes) == 1
+    assert challenges[1] == challenges[2], "its salt is the same each time"
+    assert len(challenges[0]) == len(challenges[1])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        b"y,,n=user,r=abc",
+        b"p=tls-unique,,n=user,r=abc",
+        b"n,,m=x,n=user,r=abc",
+        b"n,,n=user",
+        b"n,,n=,r=abc",
+        b"n,,n=us=er,r=abc",
+        b"n,,n=us\xc3\xa9r,r=abc",
+        b"n,,n=user,r=a c",
+        b"\xff",
+        b"",
+        b"n,,n=user,r=" + b"a" * 20_000,
+    ],
+)
+def test_a_bad_first_message_fails(first: bytes):
+    with pytest.raises(AuthenticationFailed) as refused:
+        server().respond(first)
+    assert refused.value.message == ""
+
+
+def test_extensions_are_ignored_in_the_first_message_only():
+    assert server().respond(b"n,,n=user,r=abc,tokenauth=false".replace(b"tokenauth", b"x"))
+    assert server().respond(b"n,a=user,n=user,r=abc").startswith(b"r=abc")
+
+
+def test_another_authorization_id_fails_in_words():
+    with pytest.raises(AuthenticationFailed) as refused:
+        server().respond(b"n,a=admin,n=user,r=abc")
+    assert "different from username" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda final: final.replace(b"c=biws", b"c=eSws"),
+        lambda final: final.replace(b"hvYD", b"hvYE"),
+        lambda final: final.replace(b"p=", b"x=1,p="),
+        lambda final: final.replace(b"=dHzb", b"=dHza"),
+        lambda final: re.sub(rb"p=.*", b"p=dHzb", final),
+        lambda final: re.sub(rb"p=.*", b"p=d", final),
+        lambda final: b"",
+    ],
+)
+def test_a_spoilt_final_message_fails(spoil: Callable[[bytes], bytes]):
+    them, us = server(), client()
+    final = us.respond(them.respond(us.respond(b"")))
+    with pytest.raises(AuthenticationFailed):
+        them.respond(spoil(final))
+    assert them.authenticated is None
+
+
+def test_a_final_message_is_worth_nothing_in_another_login():
+    them, us = server(), client()
+    final = us.respond(them.respond(us.respond(b"")))
+    other = ScramServer(BOTH[0], find, "anotherNonce", b"secret")
+    other.respond(b"n,,n=user,r=" + CLIENT_NONCE.encode())
+    with pytest.raises(AuthenticationFailed):
+        other.respond(final)
+
+
+def test_nothing_follows_the_final_message():
+    them, us = server(), client()
+    final = us.respond(them.respond(us.respond(b"")))
+    them.respond(final)
+    with pytest.raises(AuthenticationFailed):
+        them.respond(final)
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    [
+        b"r=other,s=W22Z,i=4096",
+        b"r=rOprNGfwEbeRWgbNEkqO,s=W22Z,i=4096",
+        b"r=rOprNGfwEbeRWgbNEkqOx,s=W22Z,i=4095",
+        b"r=rOprNGfwEbeRWgbNEkqOx,s=W22Z,i=16385",
+        b"r=rOprNGfwEbeRWgbNEkqOx,s=W22Z",
+        b"e=other-error",
+    ],
+)
+def test_a_client_trusts_no_bad_server(challenge: bytes):
+    us = client()
+    us.respond(b"")
+    with pytest.raises(AuthenticationFailed):
+        us.respond(challenge)
+
+
+def test_a_server_that_does_not_know_the_password_is_found_out():
+    them, us = server(), client()
+    us.respond(them.respond(us.respond(b"")))
+    with pytest.raises(AuthenticationFailed):
+        us.respond(b"v=" + base64.b64encode(bytes(32)))
+    assert not us.is_complete
+
+
+def test_a_password_is_salted_once():
+    salted = SaltedPasswords()
+    one = salted.get(BOTH[0], Secret("pencil"), SALT, 4096)
+    assert salted.get(BOTH[0], Secret("pencil"), SALT, 4096) is one
+    assert salted.get(BOTH[0], Secret("pencil"), SALT, 4097) != one
+
+
+def test_credentials_and_messages_print_no_key():
+    shown = repr(credential(BOTH[0], "pencil"))
+    assert "stored_key" not in shown
+    assert "iterations" in shown

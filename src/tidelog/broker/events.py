@@ -109,6 +109,14 @@ class LoggedIn(ConnectionEvent):
     peer: str
 
 
+@event("on_opened", "closed")
+class CertificateUnnamed(ConnectionEvent):
+    """The client's certificate makes no principal; the connection is closed."""
+
+    reason: ClassVar = "no rule of ssl.principal.mapping.rules matches"
+    peer: str
+
+
 @event("on_reply", "refused", about=("connection_id", "error_code", "message"))
 class BatchesRefused(ConnectionEvent):
     """Batches of a Produce request are at fault, which only the sender can fix."""

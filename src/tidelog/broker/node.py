@@ -30,6 +30,7 @@ from tidelog.broker.call_outcomes import CallOutcomes
 from tidelog.broker.composition import open_parts
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.detector_link import DetectorLink
+from tidelog.broker.events import CertificateUnnamed
 from tidelog.broker.links import make_links
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_snapshots import MetadataSnapshots
@@ -50,6 +51,7 @@ from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition
 from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
+from tidelog.security.principal_mapping import PrincipalRules
 
 MAX_ROUNDS: Final = 1000
 """Rounds of one tick. Outputs that produce outputs for longer are a loop between components."""
@@ -92,6 +94,13 @@ class Node:
         """
         self.config = config
         trace = Trace(trace_sink, trace_level, measures=config.events.enable)
+        self._trace = trace
+        # By the listeners whose clients are known by their certificates; not those with a login.
+        self._principal_rules = {
+            listener: PrincipalRules(tls.principal_mapping_rules)
+            for listener, tls in config.tls.items()
+            if not config.security_protocols[listener].uses_sasl
+        }
         # What it is doing: for a driver that measures how long that takes.
         self.steps = trace.steps
         self._parts = parts = open_parts(config, disks, seed, trace, wall_ms)
@@ -237,9 +246,11 @@ class Node:
                     self._peers.on_received(connection_id, data)
                 else:
                     self._turns.on_received(connection_id, data, now)
-            case effects.Opened(connection_id, listener, peer_host, _):
+            case effects.Opened(connection_id, listener, peer_host, certificate):
                 connection = self._connections.on_opened(connection_id, listener, peer_host)
                 self.broker.logins.on_opened(connection, now)
+                if certificate is not None and listener in self._principal_rules:
+                    self._name(connection_id, self._principal_rules[listener], certificate)
             case effects.Connected(connection_id):
                 self._peers.on_connected(connection_id)
             case effects.Closed(connection_id, reason):
@@ -257,6 +268,19 @@ class Node:
             case effects.StopRequested():
                 self._stopping.begin(now)
         self._peer_answers.flow(now)
+
+    def _name(self, connection_id: int, rules: PrincipalRules, certificate: bytes) -> None:
+        """Gives a connection the principal of its certificate, or closes it if there is none."""
+        connection = self._connections.get(connection_id)
+        assert connection is not None, f"connection {connection_id} is not open"
+        principal = rules.principal_of(certificate)
+        if principal is None:
+            self._trace.event(
+                CertificateUnnamed(connection_id=connection_id, peer=connection.peer_host)
+            )
+            self._connections.drop(connection)
+        else:
+            connection.principal = principal
 
     def wake(self, now: Instant) -> None:
         """Ends a tick: due timers, then all components until nothing moves."""

@@ -86,10 +86,10 @@ def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], 
         def checked(**given: Any) -> object:
             for name in _BROKERS & given.keys():
                 _check_brokers(given[name])
-            _command_config.set(given.pop(_CONFIG_FILE, None))
+            _command_config.set(_local(given.pop(_CONFIG_FILE, None)))
             return function(**{name: _local(value) for name, value in given.items()})
 
-        if _BROKERS & signature(function).parameters.keys():
+        if "bootstrap" in signature(function).parameters:
             _add_command_config(checked)
         group.command(name, epilog=f"Example: tidelog {example}", cls=_OnceOnly)(checked)
         return function
@@ -98,7 +98,7 @@ def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], 
 
 
 def _add_command_config(function: Callable[..., object]) -> None:
-    """Gives a command the option `--command-config`, which each has that connects to brokers."""
+    """Gives a command the option `--command-config`; `security` reads it."""
     seen = signature(function)
     extra = Parameter(_CONFIG_FILE, Parameter.KEYWORD_ONLY, default=None, annotation=_CommandConfig)
     parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in seen.parameters.values()]
@@ -164,7 +164,9 @@ def admin_client(
     from tidelog.client import AdminClient
 
     return AdminClient(
-        find_bootstrap(bootstrap, data_dir), timeout_s=timeout_s, security=security()
+        find_bootstrap(bootstrap, data_dir),
+        timeout_s=timeout_s,
+        security=security(bootstrap, data_dir),
     )
 
 
@@ -174,16 +176,22 @@ def brokers_of(bootstrap: str | None, data_dir: Path, client_id: str) -> "Broker
     from tidelog.client.core.values import parse_addresses
 
     addresses = parse_addresses(find_bootstrap(bootstrap, data_dir))
-    return Brokers(addresses, client_id=client_id, timeout_s=10.0, security=security())
+    reach = security(bootstrap, data_dir)
+    return Brokers(addresses, client_id=client_id, timeout_s=10.0, security=reach)
 
 
-def security() -> "ClientSecurity":
-    """What the connections of this command obey: its `--command-config`."""
-    from tidelog.client.security_options import ClientSecurity
+def security(bootstrap: str | None, data_dir: Path) -> "ClientSecurity":
+    """What the connections of this command obey: its `--command-config`, else the administrator's
+    properties of the local cluster, if that is the one that is asked."""
+    from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 
     path = _command_config.get()
+    if path is None and bootstrap is not None:
+        return PLAINTEXT
     if path is None:
-        return ClientSecurity()
+        from tidelog.testing.security import local_security
+
+        return local_security(data_dir)
     from tidelog.config import parse_properties
 
     try:

@@ -54,6 +54,12 @@ def up(
     racks: Annotated[
         str | None, option("--racks", "Racks, given to the nodes in turn.", "A,B,…")
     ] = None,
+    secure: Annotated[
+        bool,
+        option(
+            "--secure", "TLS on all listeners, with an authority and users of the cluster's own."
+        ),
+    ] = False,
     detach: Annotated[bool, option("--detach", "Return when all nodes are ready.")] = False,
     output: Output = TABLE,
 ) -> None:
@@ -80,6 +86,7 @@ def up(
             profile=profile,
             racks=racks.split(",") if racks else (),
             detached=True,
+            secure=secure or None,
         )
     except BaseException:
         launcher.cancel()
@@ -112,14 +119,15 @@ def _run(
 
 
 def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:
-    nodes = cluster.nodes
+    nodes, security = cluster.nodes, cluster.security
     if output is OutputFormat.JSON:
+        answer: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "data_dir": str(cluster.data_dir),
+            "nodes": [{"node_id": n.node_id, "pid": n.pid, "port": n.port} for n in nodes],
+        }
         terminal.print_json(
-            {
-                "bootstrap_servers": cluster.bootstrap_servers,
-                "data_dir": str(cluster.data_dir),
-                "nodes": [{"node_id": n.node_id, "pid": n.pid, "port": n.port} for n in nodes],
-            }
+            answer if security is None else answer | {"security": security.describe()}
         )
         return
     terminal.print_table(
@@ -128,6 +136,9 @@ def _report_up(cluster: "LocalCluster", output: OutputFormat) -> None:
         [(n.node_id, n.pid, n.address, n.log_file) for n in nodes],
     )
     terminal.print_line(f"bootstrap servers: {cluster.bootstrap_servers}")
+    if security is not None:
+        for line in security.usage(cluster.bootstrap_servers):
+            terminal.print_line(line)
 
 
 def down(
@@ -154,6 +165,7 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None
     Exit code 1 unless all nodes are well.
     """
     from tidelog.client import AdminClient, AdminError, Unreachable
+    from tidelog.testing.security import local_security
 
     processes = _processes(data_dir)
     nodes = processes.state.nodes
@@ -163,7 +175,8 @@ def status(data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE) -> None
     alive = [node.address for node in processes.alive()]
     if alive:
         try:
-            with AdminClient(alive, timeout_s=1.0) as admin:
+            security = local_security(data_dir)
+            with AdminClient(alive, timeout_s=1.0, security=security) as admin:
                 fenced = {node.node_id: node.fenced for node in admin.describe_cluster().nodes}
                 quorum = admin.describe_quorum()
                 groups = admin.groups.lags()

@@ -59,6 +59,13 @@ class ClientSecurity:
     def __reduce__(self) -> tuple[type["ClientSecurity"], tuple[dict[str, str]]]:
         return ClientSecurity, (self._settings,)
 
+    @classmethod
+    def with_context(cls, context: ssl.SSLContext) -> "ClientSecurity":
+        """TLS with a context that exists: a node's, for connections to its own cluster."""
+        made = cls()
+        made.protocol, made._context = SecurityProtocol.SSL, context
+        return made
+
     @property
     def context(self) -> ssl.SSLContext | None:
         """What TLS obeys; `None` without TLS. Raises `UsageError` for stores that cannot be

@@ -14,7 +14,7 @@ dropped and counted. acks=1 without idempotence, so a line may be there twice af
 readers know an event by (broker, incarnation, seq). The last lines of a process are only in its
 file.
 
-Left out: `auto.create.topics.enable=false` (create the topic by hand), TLS and SASL.
+Left out: `auto.create.topics.enable=false` (create the topic by hand), SASL.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from tidelog.client.core.calls import produce_call
 from tidelog.client.core.errors import TryAgain, Unreachable
 from tidelog.client.core.partitions import metadata_request, read_metadata
 from tidelog.client.core.values import Address
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.client.streams import TIMEOUT_S, StreamConnection
 from tidelog.env.event import EventRecord
 from tidelog.errors import ErrorCode
@@ -47,11 +48,18 @@ class EventTopic:
     """Publishes one node's events until it is cancelled."""
 
     def __init__(
-        self, own: Endpoint, *, linger_s: float = LINGER_S, retry_s: float = RETRY_S
+        self,
+        own: Endpoint,
+        *,
+        linger_s: float = LINGER_S,
+        retry_s: float = RETRY_S,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         # How long lines gather before they leave together, and the pause after a failure.
         self._linger_s = linger_s
         self._retry_s = retry_s
+        # What connections to brokers obey.
+        self._security = security
         # The node's own broker listener, where it asks for the leader.
         self._own = Address(own.host or "127.0.0.1", own.port)
         # Lines that no leader has taken yet, the oldest first.
@@ -78,7 +86,7 @@ class EventTopic:
 
     async def _publish(self) -> None:
         """Finds the leader and stays with it as long as it takes what comes."""
-        connection = await StreamConnection.open(await self._leader(), _CLIENT_ID)
+        connection = await StreamConnection.open(await self._leader(), _CLIENT_ID, self._security)
         try:
             while True:
                 await asyncio.sleep(self._linger_s)
@@ -88,7 +96,7 @@ class EventTopic:
             connection.close()
 
     async def _leader(self) -> Address:
-        connection = await StreamConnection.open(self._own, _CLIENT_ID)
+        connection = await StreamConnection.open(self._own, _CLIENT_ID, self._security)
         try:
             answer = await connection.call(metadata_request([EVENTS_TOPIC], create=True))
         finally:

@@ -156,9 +156,13 @@ def _start(
         files.sync_later = partial(driver.sync_later, disk=number)
     if events is not None and config.events.topic_enable and config.is_broker:
         # It brings the client along, which no other part of a node needs.
+        from tidelog.client.security_options import PLAINTEXT, ClientSecurity
         from tidelog.runtime.event_topic import EventTopic, stop_publishing
 
-        topic = EventTopic(config.broker_listeners[0])
+        own = _endpoint_of_brokers(config)
+        context = tls.of_dialled(own.listener)
+        security = PLAINTEXT if context is None else ClientSecurity.with_context(context)
+        topic = EventTopic(own, security=security)
         events.also = topic.take
         stack.callback(stop_publishing, loop, loop.create_task(topic.run()))
     for signal_number in (signal.SIGTERM, signal.SIGINT):
@@ -166,6 +170,12 @@ def _start(
     loop.run_until_complete(_listen(driver, sockets, config, log))
     process.settle_memory()
     return driver, loop
+
+
+def _endpoint_of_brokers(config: NodeConfig) -> Endpoint:
+    """Where this node reaches itself: as brokers do, by the name that its certificate has."""
+    name = config.inter_broker_listener_name
+    return next(e for e in config.advertised_listeners if e.listener == name)
 
 
 def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tidelog.client.security_options import ClientSecurity
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.config import format_properties, parse_properties
+from tidelog.testing.cluster_state import read_state
 
 PROTOCOL: Final = "SSL"
 PRINCIPAL_RULES: Final = "RULE:^CN=([^,]+)$/$1/,DEFAULT"
@@ -93,6 +94,20 @@ class LocalSecurity:
             ],
         }
 
+    def usage(self, bootstrap_servers: str) -> list[str]:
+        """How clients of each family connect, line by line."""
+        own, authority = self.key_store(ADMIN), self.ca_pem
+        return [
+            f"users: {', '.join(USERS)}; their properties files are in {self.directory}",
+            f"Kafka's tools:   --command-config {self.properties_file(ADMIN)}",
+            f"tidelog:         --bootstrap-server {bootstrap_servers} "
+            f"--command-config {self.properties_file(ADMIN)}",
+            f"librdkafka, kcat: security.protocol=SSL ssl.ca.location={authority} "
+            f"ssl.certificate.location={own} ssl.key.location={own}",
+            f"kafka-python:    security_protocol='SSL', ssl_cafile='{authority}', "
+            f"ssl_certfile='{own}', ssl_keyfile='{own}'",
+        ]
+
     def _of_client(self, user: str) -> Mapping[str, str]:
         return {"security.protocol": PROTOCOL, **self._stores(user)}
 
@@ -108,3 +123,11 @@ class LocalSecurity:
 def node_name(node_id: int) -> str:
     """The common name of a node's certificate."""
     return f"node-{node_id}"
+
+
+def local_security(data_dir: Path) -> ClientSecurity:
+    """The connection of the administrator of the local cluster in a directory, protected or not."""
+    state = read_state(data_dir)
+    if state is None or not state.secure:
+        return PLAINTEXT
+    return LocalSecurity(data_dir.resolve()).client()

@@ -1,22 +1,25 @@
 """The composed node: its verbs, and what a restart finds."""
 
 import gc
+import ssl
 from typing import Any
 
 import pytest
 
-from tests.unit.broker.one_node import SETTINGS, WALL_MS, OneNode
+from tests.unit.broker.one_node import BROKER, SETTINGS, WALL_MS, OneNode
 from tidelog.broker.node import Node
 from tidelog.config import parse_node_config
-from tidelog.env.effects import StopRequested, WallClock
+from tidelog.env.effects import Opened, StopRequested, WallClock
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import TraceList
 from tidelog.errors import UsageError
 from tidelog.log.identity import format_directory
 from tidelog.model import Uuid
+from tidelog.security.principal import ANONYMOUS
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
+from tidelog.testing.certificates import Authority
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import millis
 
@@ -160,3 +163,29 @@ def test_a_deleted_topic_leaves_no_cycles():
         assert gc.collect() == 0
     finally:
         gc.enable()
+
+
+def test_a_connection_belongs_to_the_name_in_its_certificate() -> None:
+    """By the rules of its listener; a name that no rule matches closes it."""
+    node = OneNode(
+        listener_security_protocol_map="PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        ssl_principal_mapping_rules="RULE:^CN=(a.*)$/$1/U",
+    )
+    authority = Authority.create()
+    for connection_id, name in ((801, "alice"), (802, "bob"), (803, None)):
+        der = None if name is None else ssl.PEM_cert_to_DER_cert(chain_of(authority.issue(name)))
+        node.receive(Opened(connection_id, BROKER, "10.0.0.7", der))
+    connections = node.broker.connections
+    alice, nameless = connections.get(801), connections.get(803)
+    assert alice is not None
+    assert str(alice.principal) == "User:ALICE"
+    assert nameless is not None
+    assert nameless.principal == ANONYMOUS
+    assert node.closed == [802]
+    (line,) = [line for line in node.trace.take_lines() if "no rule" in line]
+    assert "connection 802 on_opened: closed" in line
+
+
+def chain_of(pem: str) -> str:
+    """The certificate behind the private key of a PEM text."""
+    return pem[pem.index("-----BEGIN CERTIFICATE-----") :]

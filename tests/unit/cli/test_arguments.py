@@ -89,7 +89,10 @@ def _name(option: Any) -> str:
 
 
 def _annotation(command: Any, option: Any) -> Any:
-    return inspect.signature(inspect.unwrap(command.callback)).parameters[option.name].annotation
+    """That of the function, or of what is added to every command that connects."""
+    own = inspect.signature(inspect.unwrap(command.callback)).parameters
+    added = command.callback.__wrapped__.__annotations__
+    return own[option.name].annotation if option.name in own else added[option.name]
 
 
 def test_the_walk_finds_the_commands() -> None:

@@ -1,0 +1,153 @@
+"""A protected cluster of real processes: every listener speaks TLS and asks for a certificate.
+
+One cluster serves all tests of the file.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.process.test_command_line import report, tidelog
+from tidelog.client import AdminClient, ClientSecurity
+from tidelog.client.core.errors import AuthenticationFailed, Unreachable
+from tidelog.testing import LocalCluster
+from tidelog.testing.certificates import Authority, write_secret
+from tidelog.testing.cluster_state import LocalNode
+from tidelog.testing.waiting import wait_until
+
+pytestmark = pytest.mark.process
+
+TOPIC = "protected"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory) -> Iterator[LocalCluster]:
+    directory = tmp_path_factory.mktemp("tls") / "cluster"
+    with LocalCluster(brokers=3, data_dir=directory, secure=True) as cluster:
+        cluster.create_topic(TOPIC, partitions=1, replication_factor=3)
+        yield cluster
+
+
+def librdkafka(cluster: LocalCluster, **more: str) -> dict[str, str]:
+    """The properties of librdkafka for the administrator."""
+    own = str(cluster.security.key_store("admin"))
+    return {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(cluster.security.ca_pem),
+        "ssl.certificate.location": own,
+        "ssl.key.location": own,
+        **more,
+    }
+
+
+def test_librdkafka_produces_and_consumes_through_a_failover(cluster: LocalCluster) -> None:
+    """Records of several megabytes, so that cold reads of files are encrypted too."""
+    from confluent_kafka import Consumer, Producer
+
+    values = [bytes([number]) * 100_000 for number in range(60)]
+    errors: list[object] = []
+    producer = Producer(librdkafka(cluster, acks="all"))
+    for value in values[:30]:
+        producer.produce(TOPIC, value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    leader = cluster.wait_for_leader(TOPIC, 0)
+    cluster.kill(leader)
+    for value in values[30:]:
+        producer.produce(TOPIC, value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    assert set(errors) == {None}
+    cluster.start_node(leader)
+    cluster.wait_for_isr(TOPIC, 0, {1, 2, 3})
+    settings = {"group.id": "g", "auto.offset.reset": "earliest"}
+    consumer = Consumer(librdkafka(cluster, **settings))
+    consumer.subscribe([TOPIC])
+    received: list[bytes] = []
+    while len(received) < len(values):
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.error() is None
+        received.append(message.value())
+    consumer.close()
+    assert received == values
+
+
+def test_commands_take_a_clients_properties(cluster: LocalCluster) -> None:
+    properties = cluster.security.properties_file("guest")
+    given = ("--bootstrap-server", cluster.bootstrap_servers, "--command-config", properties)
+    assert TOPIC in report("topics", "list", *given)
+    assert TOPIC in report("topics", "list", "--data-dir", cluster.data_dir)
+    assert report("status", "--data-dir", cluster.data_dir)["healthy"]
+
+
+def test_one_command_makes_a_protected_cluster(data_dir: Path) -> None:
+    """And it stays one when it is started again."""
+    options = ("--data-dir", data_dir, "--base-port", "0", "--profile", "test", "--detach")
+    answer = report("up", "--brokers", "1", "--secure", *options)
+    assert answer["security"]["protocol"] == "SSL"
+    assert [user["name"] for user in answer["security"]["users"]] == ["admin", "guest"]
+    tidelog("down", "--data-dir", data_dir)
+    again = report("up", "--data-dir", data_dir, "--profile", "test", "--detach")
+    assert again["security"] == answer["security"]
+    properties = answer["security"]["users"][0]["properties_file"]
+    given = ("--bootstrap-server", again["bootstrap_servers"], "--command-config", properties)
+    tidelog("topics", "create", "made", *given)
+
+
+def settings_of(cluster: LocalCluster, path: Path | None, authority: str) -> ClientSecurity:
+    """A client that shows what is in a file and trusts an authority."""
+    own = {} if path is None else {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+    trusted = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority}
+    return ClientSecurity({"security.protocol": "SSL", **own, **trusted})
+
+
+@pytest.mark.parametrize(
+    ("case", "at_client", "at_broker"),
+    [
+        ("no certificate", "refused the TLS handshake", "peer did not return a certificate"),
+        ("expired", "refused the TLS handshake", "certificate has expired"),
+        ("other authority", "refused the TLS handshake", "certificate is not accepted"),
+        ("other trust", "is not accepted", "alert unknown ca"),
+        ("other host", "is not accepted: Hostname mismatch", "alert bad certificate"),
+    ],
+)
+def test_who_does_not_belong_gets_a_reason_and_leaves_one_line(
+    cluster: LocalCluster, tmp_path: Path, case: str, at_client: str, at_broker: str
+) -> None:
+    authority = Authority.kept_in(cluster.security.directory / "ca.key.pem")
+    path = tmp_path / "own.pem"
+    begin = datetime.now(UTC) - timedelta(days=9)
+    signer = Authority.create() if case == "other authority" else authority
+    lifetime = timedelta(days=1 if case == "expired" else 100)
+    write_secret(path, signer.issue("mallory", begin=begin, lifetime=lifetime))
+    trusted = Authority.create() if case == "other trust" else authority
+    own = None if case == "no certificate" else path
+    security = settings_of(cluster, own, trusted.pem)
+    node = cluster.node(2)
+    before = refused_by(node)
+    host = "127.1" if case == "other host" else "127.0.0.1"
+    with (
+        pytest.raises(AuthenticationFailed, match=at_client),
+        AdminClient([f"{host}:{node.port}"], timeout_s=3, security=security) as admin,
+    ):
+        admin.describe_cluster()
+    (line,) = wait_until(lambda: refused_by(node)[len(before) :] or None, 10, "the broker's line")
+    assert at_broker in line
+
+
+def refused_by(node: LocalNode) -> list[str]:
+    """The lines of a node about clients whose handshake failed."""
+    return [x for x in node.log_file.read_text().splitlines() if "SSL handshake: failed" in x]
+
+
+def test_a_client_that_does_not_speak_tls_is_cut(cluster: LocalCluster) -> None:
+    with pytest.raises(Unreachable), AdminClient([cluster.node(1).address], timeout_s=1) as admin:
+        admin.describe_cluster()
+    wait_until(lambda: "does not speak TLS" in refused_by(cluster.node(1))[-1], 10, "the line")
+
+
+def test_no_private_key_is_in_a_log(cluster: LocalCluster) -> None:
+    for node in cluster.nodes:
+        assert "PRIVATE KEY" not in node.log_file.read_text()

@@ -15,7 +15,8 @@ change of `log.retention.ms` overrules them.
 Those without an effect are accepted, and described where they are set: configurations that were
 written for Kafka must work (`known_names`).
 
-Left out: `listeners` and the key stores, which Kafka can change and this code cannot yet.
+Left out: `listeners`, which Kafka can change and this code cannot yet; and the key stores, whose
+files a node looks at by itself (`runtime/tls_contexts.py`).
 
 Source: KIP-226. Which are read only: Kafka's own answers to DescribeConfigs.
 """

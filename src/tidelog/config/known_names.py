@@ -41,8 +41,7 @@ internal: metadata.delete.delay.millis metadata.log.segment.bytes metadata.max.b
 leader: replication.throttled.rate replication.throttled.replicas
 log: flush.start.offset.checkpoint.interval.ms initial.task.delay.ms
 log.cleaner: threads
-max: connection.creation.rate connections.per.ip connections.per.ip.overrides
-    request.partition.size.limit
+max: request.partition.size.limit
 metrics: num.samples recording.level sample.window.ms
 num: io.threads network.threads recovery.threads.per.data.dir replica.alter.log.dirs.threads
     replica.fetchers

@@ -80,8 +80,16 @@ connections.max.reauth.ms LONG >= 0 = 0
     Time after which a client must log in again; 0 for never.
 connections.max.idle.ms LONG -> broker.connections_max_idle_ms
     Idle time after which a client's connection is closed.
-max.connections INT >= 0 -> broker.max_connections
-    Connections at one time; one more is closed at once.
+max.connections INT >= 0 -> connections.most
+    Connections of clients at one time; one more is closed at once. Also of one listener, behind its
+    prefix.
+max.connections.per.ip INT >= 0 -> connections.per_ip
+    The same of one address.
+max.connections.per.ip.overrides STRING
+    The same of single addresses, like `10.0.0.7:100,10.0.0.8:0`.
+max.connection.creation.rate INT >= 1 -> connections.creation_rate
+    New connections in a second; one more is closed at once. Also of one listener, behind its
+    prefix.
 socket.listen.backlog.size INT >= 1 -> broker.listen_backlog
     Connections that may wait to be accepted.
 socket.request.max.bytes INT >= 1 -> broker.max_request_bytes

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from tidelog.config.connection_limits import resolve_connections
 from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
 from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
@@ -67,6 +68,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
     for name in settings:
         _check_known(name)
     sections = _resolve_sections(settings)
+    sections["connections"] = resolve_connections(settings, sections["connections"])
     roles = resolve_roles(settings)
     listeners = resolve_listeners(settings, hostname, roles)
     voters = resolve_voters(settings, listeners.controller_names[0])

@@ -148,7 +148,6 @@ class BrokerConfig:
     max_fetch_sessions: int = 1000
     fetch_max_bytes: int = 55 << 20
     connect_timeout_ms: int = 10_000
-    max_connections: int = 2**31 - 1
     sasl_max_receive_bytes: int = 524_288
     failed_login_delay_ms: int = 100
     add_partitions_retry_backoff_ms: int = 20
@@ -259,6 +258,19 @@ class EventsConfig:
     segment_bytes: int = 16 << 20
     segments: int = 4
     topic_enable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionsConfig:
+    """How many connections clients may open (`max.connection*`)."""
+
+    most: int = 2**31 - 1
+    creation_rate: int = 2**31 - 1
+    per_ip: int = 2**31 - 1
+    per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """By address."""
+    listeners: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Of a listener with limits of its own: the most, and the creation rate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +387,7 @@ class NodeConfig:
     """What a topic without overrides obeys on this broker."""
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
+    connections: ConnectionsConfig = field(default_factory=ConnectionsConfig)
     replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     transactions: TransactionsConfig = field(default_factory=TransactionsConfig)

@@ -62,6 +62,7 @@ _STEPS: Final[dict[type, str]] = {
 """What an input is called as a step of its turn, until the core names another."""
 
 _WALL_CHECK_S: Final = 1.0
+_STORE_CHECK_S: Final = 10.0
 _LINGER_S: Final = 0.5
 _FLUSH_TIMEOUT_S: Final = 10.0
 
@@ -181,6 +182,7 @@ class Driver:
     def run(self) -> int:
         """Runs until the core exits; returns the process's exit code."""
         self._loop.call_soon(self._check_wall_clock)
+        self._loop.call_later(_STORE_CHECK_S, self._check_stores)
         self._request_tick()
         self.turns.watch_collections()
         self._loop.run_forever()
@@ -283,6 +285,16 @@ class Driver:
         if not self._stopped:
             self._loop.call_later(_WALL_CHECK_S, self._check_wall_clock)
 
+    def _check_stores(self) -> None:
+        """Takes over keys and certificates whose files have changed, for new connections."""
+        for listener, refusal in self._network.tls.reload():
+            text = f"listener {listener} reload: "
+            text += f"kept the old ones ({refusal})" if refusal else "took the new certificates"
+            self._log.line(Level.WARN if refusal else Level.INFO, text)
+            self._request_tick()
+        if not self._stopped:
+            self._loop.call_later(_STORE_CHECK_S, self._check_stores)
+
     def _on_disk_answers(self, answers: list[DiskAnswer]) -> None:
         for answer in answers:
             self.counters.flushes += 1
@@ -309,11 +321,14 @@ class Driver:
         """Whether a connection may begin its TLS handshake, by the limits of connections."""
         if connection.listener is None:
             return connection.connection_id in self._dials
-        count = len(self._connections) + len(self.handshakes)
-        if self._stopped or count >= self._network.max_connections:
-            self.counters.refused += 1
-            return False
-        return True
+        return self._admits(connection, connection.listener)
+
+    def _admits(self, connection: Connection, listener: str) -> bool:
+        admitted = not self._stopped and self._network.limits.admit(
+            connection.connection_id, listener, connection.peer_host
+        )
+        self.counters.refused += not admitted
+        return admitted
 
     def on_handshake_failed(self, connection: Connection, reason: str) -> None:
         """A line for the operator; the core does not know the connection."""
@@ -325,6 +340,7 @@ class Driver:
 
     def on_never_opened(self, connection: Connection) -> None:
         """Its transport is gone; the core does not know it."""
+        self._network.limits.release(connection.connection_id)
 
     def on_made(self, connection: Connection) -> None:
         """A transport is there: an accepted one, or one that the core asked for."""
@@ -336,8 +352,7 @@ class Driver:
         elif connection.listener is None:
             self._connections[connection_id] = connection
             self._receive(effects.Connected(connection_id))
-        elif self._stopped or len(self._connections) >= self._network.max_connections:
-            self.counters.refused += 1
+        elif not self._admits(connection, connection.listener):
             connection.known_to_core = False
             connection.abort()
         else:
@@ -357,6 +372,7 @@ class Driver:
     def on_lost(self, connection: Connection, reason: effects.CloseReason) -> None:
         """A transport is gone."""
         self._lingering.discard(connection)
+        self._network.limits.release(connection.connection_id)
         if connection.known_to_core:
             connection.known_to_core = False
             del self._connections[connection.connection_id]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from tidelog.runtime.connection_limits import ConnectionLimits
 from tidelog.runtime.tls_contexts import NO_TLS, TlsContexts
 
 
@@ -11,6 +12,6 @@ class Network:
 
     connect_timeout_ms: int
     """How long a connection to another node may take to open."""
-    max_connections: int
-    """Accepted connections at one time; one more is closed at once."""
+    limits: ConnectionLimits
+    """Which accepted connections stay."""
     tls: TlsContexts = NO_TLS

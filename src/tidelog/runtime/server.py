@@ -34,6 +34,7 @@ from tidelog.env.trace import Level, TraceSink
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
 from tidelog.runtime import clock, process
+from tidelog.runtime.connection_limits import ConnectionLimits, LimitRules
 from tidelog.runtime.driver import EXIT_BUG, Core, Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
@@ -147,7 +148,9 @@ def _start(
         loop=loop,
         network=Network(
             config.broker.connect_timeout_ms,
-            min(config.broker.max_connections, descriptors - file_limit - SPARE_DESCRIPTORS),
+            ConnectionLimits(
+                LimitRules.of_node(config, descriptors - file_limit - SPARE_DESCRIPTORS), clock.now
+            ),
             tls,
         ),
         events=events,

@@ -13,6 +13,8 @@ from tests.unit.runtime.cores import EchoCore
 from tidelog.env.disk import Disk
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.model import Endpoint
+from tidelog.runtime.clock import now
+from tidelog.runtime.connection_limits import ConnectionLimits, LimitRules
 from tidelog.runtime.driver import Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind
@@ -77,7 +79,7 @@ class RunningDriver:
             [core.disk],
             LogLines("b1", self.log_text),
             loop=self.loop,
-            network=Network(2000, max_connections, tls),
+            network=Network(2000, ConnectionLimits(LimitRules(max_connections), now), tls),
             events=events,
         )
         self.driver.turns.clock = clock

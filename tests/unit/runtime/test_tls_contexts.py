@@ -1,0 +1,92 @@
+"""Goal: new files are taken over for new connections, and wrong ones change nothing.
+
+Method: files of a listener over which nodes connect, replaced one after the other.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tidelog.config.values import StoreConfig, TlsConfig
+from tidelog.runtime.tls_contexts import TlsContexts
+from tidelog.testing.certificates import Authority, write_secret
+
+AUTHORITY = Authority.create()
+HOSTS = ["localhost", "127.0.0.1"]
+
+
+class Files:
+    """A listener's files and its contexts."""
+
+    def __init__(self, directory: Path, **changes: bool) -> None:
+        self.own, self.trusted = directory / "own.pem", directory / "ca.pem"
+        self.write(AUTHORITY.issue("node-1", HOSTS))
+        self.trusted.write_text(AUTHORITY.pem)
+        stores = [StoreConfig("PEM", str(path)) for path in (self.own, self.trusted)]
+        tls = replace(TlsConfig(*stores, client_auth="required"), **changes)
+        self.contexts = TlsContexts({"SSL": tls}, ["SSL"], ["SSL"])
+
+    def write(self, pem: str) -> None:
+        """Replaces the key store."""
+        write_secret(self.own, pem)
+
+    def outcomes(self) -> list[str]:
+        """What a reload says, and checks that it matches what it did."""
+        before = self.contexts.of_opened("SSL"), self.contexts.of_dialled("SSL")
+        outcomes = [reason for _, reason in self.contexts.reload()]
+        after = self.contexts.of_opened("SSL"), self.contexts.of_dialled("SSL")
+        changed = [old is not new for old, new in zip(before, after, strict=True)]
+        assert changed == ([True, True] if outcomes == [""] else [False, False])
+        return outcomes
+
+
+def test_a_new_certificate_is_taken_over_once(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    assert files.outcomes() == []
+    files.write(AUTHORITY.issue("node-1", [*HOSTS, "more"]))
+    assert files.outcomes() == [""]
+    assert files.outcomes() == []
+
+
+@pytest.mark.parametrize(
+    ("pem", "reason"),
+    [
+        (AUTHORITY.issue("node-2", HOSTS), "its name is `CN=node-2` now"),
+        (AUTHORITY.issue("node-1", ["localhost"]), "lacks the host name `127.0.0.1`"),
+        (Authority.create().issue("node-1", HOSTS), "do not trust each other"),
+        ("nothing", "0 private keys"),
+    ],
+    ids=["name", "host", "authority", "unsound"],
+)
+def test_what_would_cut_the_node_off_changes_nothing(tmp_path: Path, pem: str, reason: str) -> None:
+    files = Files(tmp_path)
+    files.write(pem)
+    (outcome,) = files.outcomes()
+    assert reason in outcome
+    assert files.outcomes() == [], "it is reported once"
+    files.write(AUTHORITY.issue("node-1", HOSTS))
+    assert files.outcomes() == [""]
+
+
+def test_other_names_may_be_allowed(tmp_path: Path) -> None:
+    files = Files(tmp_path, allows_dn_changes=True, allows_san_changes=True)
+    files.write(AUTHORITY.issue("node-2", ["localhost"]))
+    assert files.outcomes() == [""]
+
+
+def test_an_authority_is_replaced_by_trusting_both_first(tmp_path: Path) -> None:
+    files, other = Files(tmp_path), Authority.create()
+    files.trusted.write_text(AUTHORITY.pem + other.pem)
+    assert files.outcomes() == [""]
+    files.write(other.issue("node-1", HOSTS))
+    assert files.outcomes() == [""]
+    files.trusted.write_text(other.pem)
+    assert files.outcomes() == [""]
+
+
+def test_missing_files_change_nothing(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    files.own.unlink()
+    (outcome,) = files.outcomes()
+    assert "cannot be read" in outcome

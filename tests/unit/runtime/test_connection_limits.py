@@ -1,4 +1,4 @@
-"""Goal: each limit holds by itself, and what is gone makes room."""
+"""Goal: each limit holds by itself, and what is gone is not counted any more."""
 
 from tidelog.runtime.connection_limits import ConnectionLimits, Limit, LimitRules
 

@@ -119,7 +119,7 @@ MAX_FILES_DELETED: Final = 100
 SYNC_ALL_FROM_LOGS: Final = 64
 """From so many logs that have to be made durable together, the whole file system is synced."""
 
-REPLICA_WORK_PER_TURN: Final = 4000
+REPLICA_WORK_PER_TURN: Final = 2000
 """What a node does in one turn to follow the metadata, to make files, and to apply what leaders
 sent, before it looks at its connections again; the rest waits for the next turns. The unit is about
 a microsecond of a machine with two cores."""
@@ -209,8 +209,9 @@ MAX_PARTITIONS_WITH_RECORDS: Final = 250
 """Partitions with records in an answer that need not name them all. A follower acknowledges none of
 them before it has appended all, at some fifty microseconds each."""
 
-FIRST_RECORDS_COUNT: Final = 4
-"""For so many of them counts one whose first records a follower gets: it makes a file for them."""
+MAX_FIRST_RECORDS: Final = 8
+"""Empty replicas that one answer to a follower gives records, beside those that have some. The
+follower makes a file for each, and the records of all others in the answer wait for that."""
 
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,

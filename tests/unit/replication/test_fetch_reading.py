@@ -1,13 +1,12 @@
 """Fetches in sessions: each reads what has changed, and misses none of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from tidelog.broker.fetch_sessions import FetchSession, FetchSessions
 from tidelog.errors import ErrorCode
-from tidelog.limits import FIRST_RECORDS_COUNT
 from tidelog.model import TopicPartition
 from tidelog.replication import fetch_reading
 from tidelog.replication.fetch_reading import Reading
@@ -43,6 +42,11 @@ def name_of(number: int) -> tuple[str, int]:
     """The topic and partition that a number stands for."""
     topic = number // TOPIC_SIZE
     return f"orders{topic or ''}", number % TOPIC_SIZE
+
+
+def with_records(answers: Iterable[FetchedPartition]) -> list[int]:
+    """The partitions that got some."""
+    return [each.partition for each in answers if each.records_bytes]
 
 
 @pytest.fixture
@@ -236,19 +240,33 @@ def test_a_large_fetch_may_be_given_up(cluster: Cluster) -> None:
 def test_an_answer_has_no_more_records_than_a_turn_appends(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But in a full one. The others come first the next time, and nothing waits. First records are
-    counted for more, since a follower makes files for them."""
-    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2 * FIRST_RECORDS_COUNT)
+    """But in a full one. The others come first the next time, and nothing waits."""
     for number in range(3):
         cluster.produce(1, [b"a"], partition=number)
     session = Session(cluster)
-    found = [session.fetch()] + [session.fetch() for _ in range(3)]
-    assert [[each.partition for each in answers if each.records_bytes] for answers in found] == [
-        [0, 1, 2],
-        [0, 1],
-        [2, 0],
-        [1, 2],
-    ]
+    session.fetch()
+    for number in range(3):
+        cluster.produce(1, [b"b"], partition=number)
+    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2)
+    offsets = [session.want(number, 1) for number in range(3)]
+    found = [session.fetch(*offsets)] + [session.fetch() for _ in range(2)]
+    assert [with_records(answers) for answers in found] == [[0, 1], [2, 0], [1, 2]]
+
+
+def test_a_write_does_not_wait_behind_the_first_records_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer fills few empty replicas, in their order, and has all other records."""
+    monkeypatch.setattr(fetch_reading, "MAX_FIRST_RECORDS", 1)
+    cluster = make_cluster(5)
+    cluster.produce(1, [b"a"], partition=4)
+    session = Session(cluster, 5)
+    assert with_records(session.fetch()) == [4]
+    for number in (0, 2, 4):
+        cluster.produce(1, [b"b"], partition=number)
+    assert with_records(session.fetch(session.want(4, 1))) == [0, 4]
+    assert with_records(session.fetch(session.want(0, 1), session.want(4, 2))) == [2]
+    assert with_records(session.fetch(session.want(2, 1))) == []
 
 
 # What must not be missed --------------------------------------------------------------------

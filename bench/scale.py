@@ -29,7 +29,9 @@ What the figures are:
 - restart: from the start of the process until no ISR is smaller than three.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
 - turn: the longest turn of any node in the minute before the end of a step, and how many were above
-  50 ms in the step, by the nodes' own metrics.
+  50 ms in the step, by the nodes' own metrics. Turn CPU: for how long one of them had a processor
+  at most; laborious are turns that had one for more than 10 ms. For the rest of its turn a node
+  waits: for the other processes that share the cores, or for the disk.
 """
 
 import argparse
@@ -76,10 +78,13 @@ NEW_FILES = 500
 AT_ONCE = 5000
 PERIOD_S = 0.05
 TURNS = "tidelog_runtime_turn_seconds"
+ALL_TURNS = f"{TURNS}_count"
 LONG_TURNS = f'{TURNS}_bucket{{le="0.05"}}'
 LONGEST = "tidelog_runtime_longest_"
 LONGEST_TURN = f"{LONGEST}turn_last_minute_seconds"
+LONGEST_CPU = f"{LONGEST}turn_cpu_last_minute_seconds"
 LONGEST_STEP = f"{LONGEST}step_seconds"
+LABORIOUS = "tidelog_runtime_laborious_turns_total"
 
 System = LocalCluster | KafkaCluster
 
@@ -195,9 +200,12 @@ class Bench:
         self.figures[f"{name}_epochs"] = self.epoch()[0] - before
         if self.metrics_ports:
             turns = self.turns()
-            long = turns.get(LONG_TURNS, 0) - turns_before.get(LONG_TURNS, 0)
-            self.figures[f"{name}_long_turns"] = int(long)
-            self.figures[f"{name}_turn_ms"] = round(turns.get(LONGEST_TURN, 0) * 1000)
+            new = {key: value - turns_before.get(key, 0) for key, value in turns.items()}
+            self.figures[f"{name}_long_turns"] = int(new[LONG_TURNS])
+            self.figures[f"{name}_turn_ms"] = round(turns[LONGEST_TURN] * 1000)
+            self.figures[f"{name}_turn_cpu_ms"] = round(turns[LONGEST_CPU] * 1000)
+            laborious = 100 * new[LABORIOUS] / max(new[ALL_TURNS], 1)
+            self.figures[f"{name}_laborious_percent"] = round(laborious, 2)
 
     def turns(self) -> dict[str, float]:
         """What the nodes say of their turns: the sum of each count, the largest of the rest."""
@@ -209,9 +217,10 @@ class Bench:
             except OSError:
                 continue
             samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
-            turns = float(samples[f"{TURNS}_count"])
-            for name in (f'{TURNS}_bucket{{le="{bound}"}}' for bound in (0.01, 0.05)):
-                found[name] = found.get(name, 0) + turns - float(samples[name])
+            turns = float(samples[ALL_TURNS])
+            counted = ((ALL_TURNS, turns), (LONG_TURNS, turns - float(samples[LONG_TURNS])))
+            for name, count in (*counted, (LABORIOUS, float(samples[LABORIOUS]))):
+                found[name] = found.get(name, 0) + count
             for name in samples:
                 if name.startswith(LONGEST):
                     found[name] = max(found.get(name, 0), float(samples[name]))

@@ -217,6 +217,9 @@ MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,
 adds more. A partition that is added costs the leader some ten microseconds."""
 
+MAX_USUAL_TURN_MS: Final = 10
+"""BoundedTurn: as long as that 99.9 % of turns may take."""
+
 MAX_TURN_MS: Final = 50
 """BoundedTurn: the longest that one turn of a node's loop may take; a longer one is a warning that
 says what took long."""

@@ -200,12 +200,13 @@ class Bench:
         self.figures[f"{name}_epochs"] = self.epoch()[0] - before
         if self.metrics_ports:
             turns = self.turns()
-            new = {key: value - turns_before.get(key, 0) for key, value in turns.items()}
+            # A node that stops takes its counts with it.
+            new = {key: max(0, value - turns_before.get(key, 0)) for key, value in turns.items()}
+            self.figures[f"{name}_turns"] = int(new[ALL_TURNS])
             self.figures[f"{name}_long_turns"] = int(new[LONG_TURNS])
+            self.figures[f"{name}_laborious_turns"] = int(new[LABORIOUS])
             self.figures[f"{name}_turn_ms"] = round(turns[LONGEST_TURN] * 1000)
             self.figures[f"{name}_turn_cpu_ms"] = round(turns[LONGEST_CPU] * 1000)
-            laborious = 100 * new[LABORIOUS] / max(new[ALL_TURNS], 1)
-            self.figures[f"{name}_laborious_percent"] = round(laborious, 2)
 
     def turns(self) -> dict[str, float]:
         """What the nodes say of their turns: the sum of each count, the largest of the rest."""

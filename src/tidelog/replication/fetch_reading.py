@@ -73,6 +73,7 @@ class Reading:
         "_interest",
         "_is_incremental",
         "_left_bytes",
+        "_may_join",
         "_on_arrival",
         "_parked",
         "_request",
@@ -104,6 +105,10 @@ class Reading:
         self._by_follower = request.replica_id >= 0
         # The follower is another process than the one that is registered.
         self._stale = self._by_follower and env.brokers.is_stale(
+            request.replica_id, request.replica_epoch
+        )
+        # Whether its broker is in service, so that it may join ISRs.
+        self._may_join = self._by_follower and env.brokers.may_join_isr(
             request.replica_id, request.replica_epoch
         )
         self._committed_only = request.isolation_level == READ_COMMITTED
@@ -147,6 +152,7 @@ class Reading:
             request.isolation_level,
             parked.followers_may_serve,
             self._stale,
+            self._may_join,
             # Where a consumer is sent also depends on the brokers.
             (request.rack_id, parked.listener, self._env.brokers.version) if by_rack else None,
         )
@@ -229,7 +235,7 @@ class Reading:
             and want.fetch_offset >= log.log_end_offset
             and not self._lacks_high_watermark(log, want)
             # A follower that may join the ISR is proposed when it is read.
-            and replica_id in leadership.maximal_isr
+            and (replica_id in leadership.maximal_isr or not self._may_join)
         ):
             self._interest.settle(wanted, leadership.remotes[replica_id])
 

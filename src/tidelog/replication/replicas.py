@@ -196,6 +196,8 @@ class Replicas:
         self._start_recurring(now)
         if delta.changed_brokers:
             self._isr_checks.on_brokers_changed(now)
+            # A broker that is in service now may join ISRs when it fetches the next time.
+            self._fetch.release_followers(delta.changed_brokers)
 
     def _start_recurring(self, now: Instant) -> None:
         for recurring in self._recurring:

@@ -315,6 +315,26 @@ def test_a_level_follower_joins_when_it_may(cluster: Cluster) -> None:
     assert [len(each.new_isr) for each in cluster.proposals[0].proposals] == [2, 2, 2]
 
 
+def test_a_fenced_follower_costs_what_changed(cluster: Cluster, read: list[int]) -> None:
+    """It cannot join any ISR, so it is level like a member. Once it is unfenced its parked fetch is
+    answered, and the next one proposes it everywhere."""
+    cluster.feed.fence(2)
+    for number in range(3):
+        cluster.feed.change("orders", partition=number, isr=(1,))
+    cluster.run(0)
+    session = Session(cluster)
+    session.fetch()
+    read.clear()
+    assert (session.fetch(), read) == ([], [])
+    parked = session.send()
+    assert session.listed(parked) is None
+    cluster.feed.unfence(2)
+    assert session.listed(parked) == []
+    session.fetch()
+    cluster.run(10)
+    assert [len(each.new_isr) for each in cluster.proposals[0].proposals] == [2, 2, 2]
+
+
 def test_a_follower_that_lacks_the_high_watermark_gets_it_each_time(cluster: Cluster) -> None:
     """Until it says that it has it."""
     session = Session(cluster)

@@ -25,6 +25,7 @@ What the figures are:
 - file: what a new file costs in the directory of the nodes, before they start. On ext4 without a
   journal it is ten times as much after thousands of files were deleted; no figure of a creation, a
   stop or a start means much beside one that was taken then (decision 0038).
+- CPU: what the nodes spent in a step that run at its end. Other work on the machine adds little.
 - clients: see `bench/scale_clients.py`.
 - restart: from the start of the process until no ISR is smaller than three.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
@@ -56,7 +57,7 @@ from bench.kafka_cluster import KafkaCluster
 from bench.scale_clients import measure_clients
 from bench.smoke import resident_mb
 from bench.unavailability import probing_producer, quantile
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -193,10 +194,12 @@ class Bench:
     def step(self, name: str) -> Iterator[None]:
         """Counts the quorum epochs that a step spends, and its longest turn."""
         before, _ = self.epoch()
-        turns_before = self.turns()
+        turns_before, cpu_before = self.turns(), self.cpu_s()
         began = time.monotonic()
         yield
         self.figures[f"{name}_s"] = round(time.monotonic() - began, 2)
+        spent = [cpu - cpu_before.get(pid, 0) for pid, cpu in self.cpu_s().items()]
+        self.figures[f"{name}_cpu_s"] = round(sum(spent), 1)
         self.figures[f"{name}_epochs"] = self.epoch()[0] - before
         if self.metrics_ports:
             turns = self.turns()
@@ -226,6 +229,12 @@ class Bench:
                 if name.startswith(LONGEST):
                     found[name] = max(found.get(name, 0), float(samples[name]))
         return found
+
+    def cpu_s(self) -> dict[int, float]:
+        """CPU time of the nodes that run, by process; of Tidelog's only."""
+        nodes = self.cluster.nodes if isinstance(self.cluster, LocalCluster) else ()
+        pids = [node.process.pid for node in nodes if node.process is not None]
+        return {pid: cpu_s(pid) for pid in pids if Path(f"/proc/{pid}").exists()}
 
     def isr_sizes(self) -> list[int]:
         """Of all partitions of the big topic, as some broker sees it."""
@@ -265,14 +274,19 @@ class Bench:
             "message.timeout.ms": int(PATIENCE_S * 1000),
             "log_level": 0,
         }
-        client, acked = Producer(settings), []
-        for partition in range(self.partitions):
-            client.produce(
-                BIG, b"x", partition=partition, on_delivery=lambda error, _: acked.append(error)
-            )
-        client.flush(PATIENCE_S)
-        failed = self.partitions - acked.count(None)
-        assert not failed, f"{failed} of {self.partitions} partitions acknowledged nothing"
+        client, left = Producer(settings), set(range(self.partitions))
+
+        def on_delivery(error: object, message: Message) -> None:
+            if error is None:
+                left.discard(message.partition())
+
+        # A broker that does not have all of the metadata yet gives the client fewer partitions.
+        give_up_at = time.monotonic() + PATIENCE_S
+        while left:
+            assert time.monotonic() < give_up_at, f"{len(left)} partitions acknowledged nothing"
+            for partition in sorted(left):
+                client.produce(BIG, b"x", partition=partition, on_delivery=on_delivery)
+            client.flush(PATIENCE_S)
 
     def idle(self) -> None:
         """The worst node's memory and CPU while only the watched partitions are written."""

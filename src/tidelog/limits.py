@@ -134,8 +134,11 @@ FIRST_RECORDS_WORK: Final = 200
 """The first records of a log, or of a segment: their file is made."""
 
 FETCHED_PARTITION_WORK: Final = 40
-"""A follower takes over what its leader sent of a partition; what goes beyond the work of a turn is
-applied in the next turns, and only then is the leader asked for more."""
+"""A follower takes over the records that its leader sent of a partition; what goes beyond the work
+of a turn is applied in the next turns, and only then is the leader asked for more."""
+
+FETCHED_OFFSETS_WORK: Final = 10
+"""The same where the leader sent offsets only."""
 
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""

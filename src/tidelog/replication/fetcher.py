@@ -27,7 +27,7 @@ from typing import Final
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
-from tidelog.limits import FETCHED_PARTITION_WORK
+from tidelog.limits import FETCHED_OFFSETS_WORK, FETCHED_PARTITION_WORK
 from tidelog.model import NO_EPOCH
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
@@ -207,7 +207,7 @@ class ReplicaFetcher:
             state = by_key.get((each.topic_id, each.partition))
             if state is not None and state.phase is Phase.FETCHING:
                 self.answers.on_partition(state, each, now)
-                work.spend(FETCHED_PARTITION_WORK)
+                work.spend(FETCHED_PARTITION_WORK if each.records_bytes else FETCHED_OFFSETS_WORK)
                 if work.is_spent:
                     return
 

@@ -129,7 +129,8 @@ class FetchPath:
                 self._released[interest.parked] = None
 
     def release_followers(self, replica_ids: Iterable[int]) -> None:
-        """Answers the parked fetches of these replicas."""
+        """Answers the parked fetches of these replicas: what their next ones find may be new. A
+        broker that has been unfenced may join ISRs with it."""
         for replica_id in replica_ids:
             self._released.update(dict.fromkeys(self._parked_followers.get(replica_id, ())))
 

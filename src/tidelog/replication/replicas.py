@@ -191,13 +191,11 @@ class Replicas:
         """
         self._stir()
         self._metadata.apply(delta, image, log_configs, now)
-        if not self._metadata.in_force:
-            return
-        self._start_recurring(now)
-        if delta.changed_brokers:
-            self._isr_checks.on_brokers_changed(now)
-            # A broker that is in service now may join ISRs when it fetches the next time.
-            self._fetch.release_followers(delta.changed_brokers)
+        if self._metadata.in_force:
+            self._start_recurring(now)
+            if delta.changed_brokers:
+                self._isr_checks.on_brokers_changed(now)
+                self._fetch.release_followers(delta.changed_brokers)
 
     def _start_recurring(self, now: Instant) -> None:
         for recurring in self._recurring:

@@ -242,9 +242,9 @@ MAX_PARTITIONS_PLACED_PER_TURN: Final = 300
 """Partitions that the active controller places and encodes in a turn, for a topic that is created
 whole when all of them are ready. About 3 ms."""
 
-MAX_RECORDS_PER_TURN: Final = 500
+MAX_RECORDS_PER_TURN: Final = 200
 """Records of committed metadata that a node decodes and publishes before it looks at its
-connections again; the others wait. Some five milliseconds."""
+connections again; the others wait. Some two milliseconds."""
 
 MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,

@@ -22,7 +22,7 @@ gives at least one whole batch, whatever the limits are, or a reader could never
 **Empty replicas.** A follower makes a file for the first records of a replica, and acknowledges
 nothing of an answer before it has applied all of it. So an answer has first records for
 `MAX_FIRST_RECORDS` of them at most, and the records of all others beside: a write to a topic that
-is in use does not wait behind the first records of thousands of new partitions.
+is in use does not wait behind the first records of thousands of new partitions (FewFirstRecords).
 
 **Reads from followers.** A leader may send a consumer to a follower in its rack (`read_replica`);
 the answer then carries no records. A follower answers within the high watermark it knows: above it,

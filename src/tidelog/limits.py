@@ -119,7 +119,7 @@ MAX_FILES_DELETED: Final = 100
 SYNC_ALL_FROM_LOGS: Final = 64
 """From so many logs that have to be made durable together, the whole file system is synced."""
 
-REPLICA_WORK_PER_TURN: Final = 2000
+REPLICA_WORK_PER_TURN: Final = 4000
 """What a node does in one turn to follow the metadata, to make files, and to apply what leaders
 sent, before it looks at its connections again; the rest waits for the next turns. The unit is about
 a microsecond of a machine with two cores."""

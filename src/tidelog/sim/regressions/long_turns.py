@@ -187,14 +187,14 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
     Case: a topic of a thousand partitions is made, each of them gets a record, a hundred get other
     leaders, a broker dies, the topic is deleted.
     Must: every turn of every node is short, and while each partition gets its record, a write to
-    another topic is acknowledged within the same time.
+    another topic is acknowledged within two such turns, one of its leader and one of a follower.
     """
     world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
     BoundedTurn(world)
     cluster = ManyPartitions(world)
     cluster.create(1000)
     longest_ms = cluster.write_to_each()
-    if longest_ms > MAX_TURN_MS:
+    if longest_ms > 2 * MAX_TURN_MS:
         raise Violation("FewFirstRecords", f"a write to another topic took {longest_ms} ms")
     cluster.reverse_replicas(100)
     cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))

@@ -204,7 +204,7 @@ PARTITION_ANSWER_WORK: Final = 10
 CONFIG_ANSWER_WORK: Final = 600
 """A topic or broker is described with all its properties."""
 
-MAX_PARTITIONS_READ_PER_TURN: Final = 500
+MAX_PARTITIONS_READ_PER_TURN: Final = 250
 """Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
 have nothing new, and take it some ten microseconds."""
 

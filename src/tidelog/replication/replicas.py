@@ -480,9 +480,9 @@ class Replicas:
         self._cleaner.work(now, now + self.wall_offset_ms)
         self._durability.write_due(now)
         self._expire_producers(now)
-        if self._fetch.read_on_at is not None:
+        if self._fetch.is_reading_due(now):
             self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
-            self._fetch.read_on()
+            self._fetch.read_on(now)
         self.end_tick(now)
         for parked in self._env.deadlines.take_due(now):
             if isinstance(parked, DelayedFetch):

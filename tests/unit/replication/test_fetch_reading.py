@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tidelog.broker.fetch_sessions import FetchSession, FetchSessions
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.replication import fetch_reading
@@ -98,8 +99,11 @@ class Session:
         return name
 
     def listed(self, name: str) -> list[FetchedPartition] | None:
-        """What the answer lists, if there is one by now."""
+        """What the answer lists, if there is one by now, or once all slices are read."""
         self.cluster.run(0)
+        replicas = self.cluster.brokers[1].replicas
+        while name not in self.cluster.replies and replicas.deadline() == self.cluster.now + 1:
+            self.cluster.run(1)
         answers = self.cluster.replies.pop(name, None)
         if answers is None:
             return None
@@ -191,7 +195,8 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slices")
 def test_a_large_fetch_is_read_in_slices(read: list[int]) -> None:
-    """Each in a turn of its own, that follows at once; the answer has everything."""
+    """Each in a turn of its own, a millisecond later, however many rounds a tick has; the answer
+    has everything."""
     cluster = make_cluster(7)
     cluster.produce(1, [b"a"], partition=6)
     cluster.run(0)
@@ -199,8 +204,10 @@ def test_a_large_fetch_is_read_in_slices(read: list[int]) -> None:
     session = Session(cluster, 7)
     name = session.send()
     for slices in range(1, 4):
-        assert (read, replicas.deadline()) == (list(range(2 * slices)), cluster.now)
-        replicas.wake(cluster.now)
+        for _ in range(2):
+            replicas.wake(Instant(cluster.now + slices - 1))
+        assert (read, replicas.deadline()) == (list(range(2 * slices)), cluster.now + slices)
+    replicas.wake(Instant(cluster.now + 3))
     assert read == list(range(7))
     answers = session.listed(name)
     assert answers is not None

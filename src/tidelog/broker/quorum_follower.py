@@ -84,7 +84,7 @@ class QuorumFollower:
         quorum = self.broker.quorum
         quorum.wake(now)
         if quorum.turn_count == self._turns_seen:
-            return bool(self._backlog) and self._publish(now)
+            return self._has_more and self._load(now)
         self._turns_seen = quorum.turn_count
         moved = self.quorum_link.flow(now)
         moved |= self._publish_leader(now)
@@ -115,7 +115,8 @@ class QuorumFollower:
         quorum = self.broker.quorum
         if METADATA_PARTITION in self.directory.remembered and not quorum.must_catch_up:
             self.directory.forget_former_end(METADATA_PARTITION)
-        self._backlog += quorum.take_committed()
+        if not self._backlog:
+            self._backlog += quorum.take_committed(MAX_RECORDS_PER_TURN)
         return self._publish(now)
 
     def _take_due(self) -> list[tuple[Committed, CommittedMetadata]]:
@@ -178,7 +179,11 @@ class QuorumFollower:
 
     def deadline(self) -> Instant | None:
         """When the quorum has something to do; at once while anything waits to be published."""
-        return Instant(0) if self._backlog else self.broker.quorum.deadline()
+        return Instant(0) if self._has_more else self.broker.quorum.deadline()
+
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._backlog) or self.broker.quorum.has_committed
 
     def check(self) -> None:
         """The quorum's invariants, and MetadataFollowsLog."""

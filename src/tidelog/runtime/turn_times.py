@@ -85,8 +85,11 @@ class TurnTimes:
         self._warn = warn
         # Monotonic nanoseconds: the core's instants come from here too.
         self.clock = clock
-        # Nanoseconds for which the loop's thread has had a processor.
+        # Nanoseconds for which the loop's thread has had a processor; what they were where the
+        # turn began, or up to a millisecond before, and when that was.
         self._cpu_clock = cpu_clock
+        self._cpu_at = 0
+        self._cpu_read_at = -_BOUNDS_NS[-1]
         # Turns by class (`BOUNDS_MS`), and how long all were together.
         self.counts = [0] * (len(BOUNDS_MS) + 1)
         self.sum_ns = 0
@@ -101,9 +104,8 @@ class TurnTimes:
         self.slow: dict[str, SlowSteps] = {}
         # Whether a turn has begun that has not ended.
         self._in_turn = False
-        # When the turn began, by both clocks, and the step that it is in.
+        # When the turn began, and the step that it is in.
         self._turn_at = 0
-        self._cpu_at = 0
         self._step_at = 0
         # The longest step of this turn: how long, name, count.
         self._worst: tuple[int, str, int] = (0, "", 0)
@@ -120,7 +122,10 @@ class TurnTimes:
         if not self._in_turn:
             self._in_turn = True
             self._turn_at = at_ns
-            self._cpu_at = self._cpu_clock()
+            if at_ns - self._cpu_read_at > _SHORT_NS:
+                # A system call, and most turns are short: turns of a millisecond share one.
+                self._cpu_read_at = at_ns
+                self._cpu_at = self._cpu_clock()
             self._collected_ns = 0
         elif at_ns - self._step_at > _SHORT_NS:
             self._on_slow_step(at_ns - self._step_at)

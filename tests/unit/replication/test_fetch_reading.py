@@ -306,14 +306,20 @@ def test_an_idle_follower_stays_in_sync(cluster: Cluster) -> None:
     assert [len(each.new_isr) for each in cluster.proposals[0].proposals] == [1]
 
 
-def test_a_level_follower_joins_when_it_may(cluster: Cluster) -> None:
-    """Nothing of the partition changes when its broker is unfenced."""
+def fenced_session(cluster: Cluster) -> Session:
+    """Of a follower that is fenced and in no ISR, after its first fetch."""
     cluster.feed.fence(2)
     for number in range(3):
         cluster.feed.change("orders", partition=number, isr=(1,))
     cluster.run(0)
     session = Session(cluster)
     session.fetch()
+    return session
+
+
+def test_a_level_follower_joins_when_it_may(cluster: Cluster) -> None:
+    """Nothing of the partition changes when its broker is unfenced."""
+    session = fenced_session(cluster)
     assert cluster.proposals == []
     cluster.feed.unfence(2)
     cluster.run(0)
@@ -325,12 +331,7 @@ def test_a_level_follower_joins_when_it_may(cluster: Cluster) -> None:
 def test_a_fenced_follower_costs_what_changed(cluster: Cluster, read: list[int]) -> None:
     """It cannot join any ISR, so it is level like a member. Once it is unfenced its parked fetch is
     answered, and the next one proposes it everywhere."""
-    cluster.feed.fence(2)
-    for number in range(3):
-        cluster.feed.change("orders", partition=number, isr=(1,))
-    cluster.run(0)
-    session = Session(cluster)
-    session.fetch()
+    session = fenced_session(cluster)
     read.clear()
     assert (session.fetch(), read) == ([], [])
     parked = session.send()

@@ -25,11 +25,14 @@ What the figures are:
 - file: what a new file costs in the directory of the nodes, before they start. On ext4 without a
   journal it is ten times as much after thousands of files were deleted; no figure of a creation, a
   stop or a start means much beside one that was taken then (decision 0038).
+- CPU: what the nodes spent in a step that run at its end. Other work on the machine adds little.
 - clients: see `bench/scale_clients.py`.
 - restart: from the start of the process until no ISR is smaller than three.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
 - turn: the longest turn of any node in the minute before the end of a step, and how many were above
-  50 ms in the step, by the nodes' own metrics.
+  50 ms in the step, by the nodes' own metrics. Turn CPU: for how long one of them had a processor
+  at most; laborious are turns that had one for more than 10 ms. For the rest of its turn a node
+  waits: for the other processes that share the cores, or for the disk.
 """
 
 import argparse
@@ -54,7 +57,7 @@ from bench.kafka_cluster import KafkaCluster
 from bench.scale_clients import measure_clients
 from bench.smoke import resident_mb
 from bench.unavailability import probing_producer, quantile
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
@@ -76,10 +79,13 @@ NEW_FILES = 500
 AT_ONCE = 5000
 PERIOD_S = 0.05
 TURNS = "tidelog_runtime_turn_seconds"
+ALL_TURNS = f"{TURNS}_count"
 LONG_TURNS = f'{TURNS}_bucket{{le="0.05"}}'
 LONGEST = "tidelog_runtime_longest_"
 LONGEST_TURN = f"{LONGEST}turn_last_minute_seconds"
+LONGEST_CPU = f"{LONGEST}turn_cpu_last_minute_seconds"
 LONGEST_STEP = f"{LONGEST}step_seconds"
+LABORIOUS = "tidelog_runtime_laborious_turns_total"
 
 System = LocalCluster | KafkaCluster
 
@@ -188,16 +194,22 @@ class Bench:
     def step(self, name: str) -> Iterator[None]:
         """Counts the quorum epochs that a step spends, and its longest turn."""
         before, _ = self.epoch()
-        turns_before = self.turns()
+        turns_before, cpu_before = self.turns(), self.cpu_s()
         began = time.monotonic()
         yield
         self.figures[f"{name}_s"] = round(time.monotonic() - began, 2)
+        spent = [cpu - cpu_before.get(pid, 0) for pid, cpu in self.cpu_s().items()]
+        self.figures[f"{name}_cpu_s"] = round(sum(spent), 1)
         self.figures[f"{name}_epochs"] = self.epoch()[0] - before
         if self.metrics_ports:
             turns = self.turns()
-            long = turns.get(LONG_TURNS, 0) - turns_before.get(LONG_TURNS, 0)
-            self.figures[f"{name}_long_turns"] = int(long)
-            self.figures[f"{name}_turn_ms"] = round(turns.get(LONGEST_TURN, 0) * 1000)
+            # A node that stops takes its counts with it.
+            new = {key: max(0, value - turns_before.get(key, 0)) for key, value in turns.items()}
+            self.figures[f"{name}_turns"] = int(new[ALL_TURNS])
+            self.figures[f"{name}_long_turns"] = int(new[LONG_TURNS])
+            self.figures[f"{name}_laborious_turns"] = int(new[LABORIOUS])
+            self.figures[f"{name}_turn_ms"] = round(turns[LONGEST_TURN] * 1000)
+            self.figures[f"{name}_turn_cpu_ms"] = round(turns[LONGEST_CPU] * 1000)
 
     def turns(self) -> dict[str, float]:
         """What the nodes say of their turns: the sum of each count, the largest of the rest."""
@@ -209,13 +221,20 @@ class Bench:
             except OSError:
                 continue
             samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
-            turns = float(samples[f"{TURNS}_count"])
-            for name in (f'{TURNS}_bucket{{le="{bound}"}}' for bound in (0.01, 0.05)):
-                found[name] = found.get(name, 0) + turns - float(samples[name])
+            turns = float(samples[ALL_TURNS])
+            counted = ((ALL_TURNS, turns), (LONG_TURNS, turns - float(samples[LONG_TURNS])))
+            for name, count in (*counted, (LABORIOUS, float(samples[LABORIOUS]))):
+                found[name] = found.get(name, 0) + count
             for name in samples:
                 if name.startswith(LONGEST):
                     found[name] = max(found.get(name, 0), float(samples[name]))
         return found
+
+    def cpu_s(self) -> dict[int, float]:
+        """CPU time of the nodes that run, by process; of Tidelog's only."""
+        nodes = self.cluster.nodes if isinstance(self.cluster, LocalCluster) else ()
+        pids = [node.process.pid for node in nodes if node.process is not None]
+        return {pid: cpu_s(pid) for pid in pids if Path(f"/proc/{pid}").exists()}
 
     def isr_sizes(self) -> list[int]:
         """Of all partitions of the big topic, as some broker sees it."""
@@ -255,14 +274,19 @@ class Bench:
             "message.timeout.ms": int(PATIENCE_S * 1000),
             "log_level": 0,
         }
-        client, acked = Producer(settings), []
-        for partition in range(self.partitions):
-            client.produce(
-                BIG, b"x", partition=partition, on_delivery=lambda error, _: acked.append(error)
-            )
-        client.flush(PATIENCE_S)
-        failed = self.partitions - acked.count(None)
-        assert not failed, f"{failed} of {self.partitions} partitions acknowledged nothing"
+        client, left = Producer(settings), set(range(self.partitions))
+
+        def on_delivery(error: object, message: Message) -> None:
+            if error is None:
+                left.discard(message.partition())
+
+        # A broker that does not have all of the metadata yet gives the client fewer partitions.
+        give_up_at = time.monotonic() + PATIENCE_S
+        while left:
+            assert time.monotonic() < give_up_at, f"{len(left)} partitions acknowledged nothing"
+            for partition in sorted(left):
+                client.produce(BIG, b"x", partition=partition, on_delivery=on_delivery)
+            client.flush(PATIENCE_S)
 
     def idle(self) -> None:
         """The worst node's memory and CPU while only the watched partitions are written."""

@@ -42,6 +42,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "delete_p99_ms": ("p99 of other topics' acknowledgements meanwhile (ms)", "<= 50"),
     "epochs": ("epochs that the quorum spent in all steps", "0"),
     "turn_ms": ("longest turn of a node in all steps (ms)", "<= 50"),
+    "turn_cpu_ms": ("the most that a turn of a node worked in all steps (ms of CPU)", "<= 50"),
     "long_turns": ("turns above 50 ms in all steps, all nodes", "0"),
     "slowest_steps_ms": ("the longest steps of turns (ms)", ""),
 }
@@ -85,9 +86,13 @@ def summed(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with what its steps have in common."""
     epochs = [value for name, value in row.items() if name.endswith("_epochs")]
     turns = [value for name, value in row.items() if name.endswith("_turn_ms")]
+    cpu = [value for name, value in row.items() if name.endswith("_turn_cpu_ms")]
     long = [value for name, value in row.items() if name.endswith("_long_turns")]
     found = {**row, "epochs": sum(epochs)}
-    return {**found, "turn_ms": max(turns), "long_turns": sum(long)} if turns else found
+    if not turns:
+        return found
+    most = {"turn_ms": max(turns), "turn_cpu_ms": max(cpu, default="")}
+    return {**found, **most, "long_turns": sum(long)}
 
 
 def picture(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -134,8 +134,11 @@ FIRST_RECORDS_WORK: Final = 200
 """The first records of a log, or of a segment: their file is made."""
 
 FETCHED_PARTITION_WORK: Final = 40
-"""A follower takes over what its leader sent of a partition; what goes beyond the work of a turn is
-applied in the next turns, and only then is the leader asked for more."""
+"""A follower takes over the records that its leader sent of a partition; what goes beyond the work
+of a turn is applied in the next turns, and only then is the leader asked for more."""
+
+FETCHED_OFFSETS_WORK: Final = 10
+"""The same where the leader sent offsets only."""
 
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
@@ -201,7 +204,7 @@ PARTITION_ANSWER_WORK: Final = 10
 CONFIG_ANSWER_WORK: Final = 600
 """A topic or broker is described with all its properties."""
 
-MAX_PARTITIONS_READ_PER_TURN: Final = 500
+MAX_PARTITIONS_READ_PER_TURN: Final = 250
 """Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
 have nothing new, and take it some ten microseconds."""
 
@@ -209,12 +212,16 @@ MAX_PARTITIONS_WITH_RECORDS: Final = 250
 """Partitions with records in an answer that need not name them all. A follower acknowledges none of
 them before it has appended all, at some fifty microseconds each."""
 
-FIRST_RECORDS_COUNT: Final = 4
-"""For so many of them counts one whose first records a follower gets: it makes a file for them."""
+MAX_FIRST_RECORDS: Final = 8
+"""Empty replicas that one answer to a follower gives records, beside those that have some. The
+follower makes a file for each, and the records of all others in the answer wait for that."""
 
 MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,
 adds more. A partition that is added costs the leader some ten microseconds."""
+
+MAX_USUAL_TURN_MS: Final = 10
+"""BoundedTurn: as long as that 99.9 % of turns may take."""
 
 MAX_TURN_MS: Final = 50
 """BoundedTurn: the longest that one turn of a node's loop may take; a longer one is a warning that
@@ -235,9 +242,9 @@ MAX_PARTITIONS_PLACED_PER_TURN: Final = 300
 """Partitions that the active controller places and encodes in a turn, for a topic that is created
 whole when all of them are ready. About 3 ms."""
 
-MAX_RECORDS_PER_TURN: Final = 500
+MAX_RECORDS_PER_TURN: Final = 200
 """Records of committed metadata that a node decodes and publishes before it looks at its
-connections again; the others wait. Some five milliseconds."""
+connections again; the others wait. Some two milliseconds."""
 
 MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,

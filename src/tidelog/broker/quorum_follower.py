@@ -66,6 +66,8 @@ class QuorumFollower:
     _published_leader: tuple[int, int] | None = field(default=None, init=False)
     # Committed, and not published yet; in offset order.
     _backlog: deque[Committed] = field(default_factory=deque, init=False)
+    # Whether there is any, or more in the log. That changes with the quorum only, and here.
+    _is_behind: bool = field(default=False, init=False)
     # Records of the first of them that are decoded.
     _decoded: int = field(default=0, init=False)
     # The first of them, while it is a snapshot that is read.
@@ -84,7 +86,7 @@ class QuorumFollower:
         quorum = self.broker.quorum
         quorum.wake(now)
         if quorum.turn_count == self._turns_seen:
-            return bool(self._backlog) and self._publish(now)
+            return self._is_behind and self._load(now)
         self._turns_seen = quorum.turn_count
         moved = self.quorum_link.flow(now)
         moved |= self._publish_leader(now)
@@ -115,8 +117,11 @@ class QuorumFollower:
         quorum = self.broker.quorum
         if METADATA_PARTITION in self.directory.remembered and not quorum.must_catch_up:
             self.directory.forget_former_end(METADATA_PARTITION)
-        self._backlog += quorum.take_committed()
-        return self._publish(now)
+        if not self._backlog:
+            self._backlog += quorum.take_committed(MAX_RECORDS_PER_TURN)
+        moved = self._publish(now)
+        self._is_behind = bool(self._backlog) or quorum.has_committed
+        return moved
 
     def _take_due(self) -> list[tuple[Committed, CommittedMetadata]]:
         """What this tick publishes; of a snapshot its image too."""
@@ -178,7 +183,7 @@ class QuorumFollower:
 
     def deadline(self) -> Instant | None:
         """When the quorum has something to do; at once while anything waits to be published."""
-        return Instant(0) if self._backlog else self.broker.quorum.deadline()
+        return Instant(0) if self._is_behind else self.broker.quorum.deadline()
 
     def check(self) -> None:
         """The quorum's invariants, and MetadataFollowsLog."""

@@ -13,6 +13,7 @@ Invariant *CommittedOnce*: batches come without gap and without overlap, in offs
 snapshot only at or above what was handed out.
 """
 
+import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,7 +26,7 @@ from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
 from tidelog.records.batch import BatchHeader, crc_of, decode_body, iter_headers
 
-READ_BYTES: Final = 1 << 20
+READ_BYTES: Final = 1 << 16
 """How much is read at a time; one batch larger than that is read whole."""
 
 
@@ -97,15 +98,19 @@ class CommittedReader:
                 raise CorruptBatch(f"batch at offset `{header.base_offset}` has a wrong checksum")
             self._ready.append(self._decode(data, position, header))
 
-    def take(self, high_watermark: int) -> list[Committed]:
-        """All that is committed and was not handed out yet.
+    def has_more(self, high_watermark: int) -> bool:
+        """Whether `take` has something."""
+        return bool(self._ready) or (self._log_reaches_back and self.next_offset < high_watermark)
+
+    def take(self, high_watermark: int, most_records: int = sys.maxsize) -> list[Committed]:
+        """What is committed and was not handed out yet, up to the batch that reaches so many
+        records.
 
         Raises `StorageError` when the log cannot be read or a batch is damaged.
         """
         taken, self._ready = self._ready, []
-        if not self._log_reaches_back:
-            return taken
-        while self.next_offset < high_watermark:
+        stop_at = self.next_offset + most_records
+        while self._log_reaches_back and self.next_offset < min(high_watermark, stop_at):
             read = read_own(self._log, self.next_offset, READ_BYTES, high_watermark)
             assert read.size_bytes > 0, (
                 f"CommittedForever: nothing at {self.next_offset} below {high_watermark}"
@@ -113,7 +118,9 @@ class CommittedReader:
             data = contiguous(read.chunks)
             for position, header in iter_headers(data):
                 taken.append(self._decode_own(data, position, header))
-            assert self.next_offset == read.next_offset, (
+                if self.next_offset >= stop_at:
+                    break
+            assert self.next_offset == read.next_offset or self.next_offset >= stop_at, (
                 f"CommittedOnce: read to {read.next_offset}, decoded to {self.next_offset}"
             )
         return taken

@@ -21,6 +21,7 @@ Asserted where they could break: ElectionSafety, ValidTransitions, NoCommittedTr
 CommittedOnce. Seen only from outside, by comparing replicas: LeaderCompleteness, LogMatching.
 """
 
+import sys
 from collections.abc import Hashable, Mapping, Sequence
 
 from tidelog.config import QuorumConfig
@@ -312,14 +313,19 @@ class Quorum(QuorumCore):
         """What may be sent now, in order."""
         return self.outbox.take(self.state_file.durable_sequence)
 
-    def take_committed(self) -> list[Committed]:
-        """The batches that were committed since the last call, in order, each once. After every
-        start they begin with the newest snapshot, or with the start of the log; a snapshot later
-        on takes the place of everything before.
+    @property
+    def has_committed(self) -> bool:
+        """Whether `take_committed` has something."""
+        return self._exchange.reader.has_more(self.high_watermark)
+
+    def take_committed(self, most_records: int = sys.maxsize) -> list[Committed]:
+        """The next committed batches, up to the one that reaches so many records, in order, each
+        once. After every start they begin with the newest snapshot, or with the start of the log; a
+        snapshot later on takes the place of everything before.
 
         Raises `StorageError` when the log cannot be read.
         """
-        return self._exchange.reader.take(self.high_watermark)
+        return self._exchange.reader.take(self.high_watermark, most_records)
 
     def deadline(self) -> Instant | None:
         """When it wants to be woken; in the past when a tick brought something to finish."""

@@ -21,7 +21,8 @@ from tidelog.errors import CorruptBatch
 MIN_RECORD_BYTES: Final = 7
 """A record of null key and null value: six varints of one byte and the attributes."""
 
-_SINGLE_BYTES: Final = tuple(bytes((value,)) for value in range(128))
+_SINGLE_BYTES: Final = tuple(bytes((value,)) for value in range(256))
+_NULL: Final = b"\x01"
 _MASK_64: Final = (1 << 64) - 1
 
 
@@ -45,6 +46,8 @@ def encode_varint(value: int) -> bytes:
     folded &= _MASK_64
     if folded < 128:
         return _SINGLE_BYTES[folded]
+    if folded < 16384:
+        return _SINGLE_BYTES[folded & 127 | 128] + _SINGLE_BYTES[folded >> 7]
     out = bytearray()
     while folded > 127:
         out.append(folded & 127 | 128)
@@ -82,6 +85,11 @@ def encode_records(records: Sequence[Record], base_timestamp: int) -> bytes:
 
 def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> bytes:
     parts = [b"\x00", encode_varint(timestamp_delta), encode_varint(offset_delta)]
+    value = record.value
+    if record.key is None and value is not None and not record.headers:
+        # So are all records of the metadata, of which a topic may have thousands.
+        parts += _NULL, encode_varint(len(value)), value, b"\x00"
+        return b"".join(parts)
     _put_nullable(parts, record.key)
     _put_nullable(parts, record.value)
     parts.append(encode_varint(len(record.headers)))
@@ -93,7 +101,7 @@ def _encode_record(record: Record, timestamp_delta: int, offset_delta: int) -> b
 
 def _put_nullable(parts: list[bytes], value: bytes | None) -> None:
     if value is None:
-        parts.append(b"\x01")
+        parts.append(_NULL)
     else:
         parts += encode_varint(len(value)), value
 

@@ -25,7 +25,7 @@ Source: KIP-227, KIP-1166.
 
 from collections.abc import Iterable
 
-from tidelog.env.instant import Instant
+from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.replication.fetch_reading import Reading, fetchable_end
 from tidelog.replication.interest import DelayedFetch, Interest, Wanted
@@ -63,7 +63,8 @@ class FetchPath:
         # may find something new.
         self._released: dict[DelayedFetch, None] = {}
         self._hopeful: dict[DelayedFetch, None] = {}
-        # Parked fetches that have not been read to the end, and when that goes on: at once.
+        # Parked fetches that have not been read to the end, and when that goes on: a millisecond
+        # after the slice before.
         self._unfinished: dict[DelayedFetch, Reading] = {}
         self.read_on_at: Instant | None = None
 
@@ -88,7 +89,7 @@ class FetchPath:
         request, interest = parked.request, parked.interest
         if not reading.is_finished:
             self._unfinished[parked] = reading
-            self.read_on_at = reading.now
+            self.read_on_at = earliest(self.read_on_at, Instant(reading.now + 1))
         elif (
             request.max_wait_ms <= 0 or reading.at_once or reading.has_enough or not interest.wanted
         ):
@@ -100,15 +101,18 @@ class FetchPath:
                 self._parked_followers.setdefault(request.replica_id, {})[parked] = None
             self._env.deadlines.add(parked)
 
-    def read_on(self) -> None:
-        """Reads the next slice of one fetch, if any is not read to the end."""
-        self.read_on_at = None
+    def is_reading_due(self, now: Instant) -> bool:
+        """Whether `read_on` has something to do."""
+        return self.read_on_at is not None and now >= self.read_on_at
+
+    def read_on(self, now: Instant) -> None:
+        """Reads the next slice of one fetch that is not read to the end: one a tick, however many
+        rounds that has."""
         for parked, reading in self._unfinished.items():
             del self._unfinished[parked]
             self._read_on(parked, reading)
             break
-        for reading in self._unfinished.values():
-            self.read_on_at = reading.now
+        self.read_on_at = Instant(now + 1) if self._unfinished else None
 
     def _reply(self, parked: DelayedFetch, reading: Reading | None) -> None:
         if reading is not None and reading.throttled_bytes:
@@ -129,7 +133,8 @@ class FetchPath:
                 self._released[interest.parked] = None
 
     def release_followers(self, replica_ids: Iterable[int]) -> None:
-        """Answers the parked fetches of these replicas."""
+        """Answers the parked fetches of these replicas: what their next ones find may be new. A
+        broker that has been unfenced may join ISRs with it."""
         for replica_id in replica_ids:
             self._released.update(dict.fromkeys(self._parked_followers.get(replica_id, ())))
 

@@ -19,6 +19,11 @@ What is due may be thousands, so it is read in slices, each in a turn of its own
 **Byte budget.** Partitions are served in the order of their places. The first one that has anything
 gives at least one whole batch, whatever the limits are, or a reader could never pass a large batch.
 
+**Empty replicas.** A follower makes a file for the first records of a replica, and acknowledges
+nothing of an answer before it has applied all of it. So an answer has first records for
+`MAX_FIRST_RECORDS` of them at most, and the records of all others beside: a write to a topic that
+is in use does not wait behind the first records of thousands of new partitions (FewFirstRecords).
+
 **Reads from followers.** A leader may send a consumer to a follower in its rack (`read_replica`);
 the answer then carries no records. A follower answers within the high watermark it knows: above it,
 but within its log, a consumer finds nothing yet, and beyond its log OFFSET_OUT_OF_RANGE, which
@@ -38,7 +43,7 @@ from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.limits import (
-    FIRST_RECORDS_COUNT,
+    MAX_FIRST_RECORDS,
     MAX_PARTITIONS_READ_PER_TURN,
     MAX_PARTITIONS_WITH_RECORDS,
 )
@@ -61,11 +66,14 @@ class Reading:
     __slots__ = (
         "_by_follower",
         "_committed_only",
+        "_empty",
         "_enough_bytes",
         "_env",
+        "_first_records",
         "_interest",
         "_is_incremental",
         "_left_bytes",
+        "_may_join",
         "_on_arrival",
         "_parked",
         "_request",
@@ -99,6 +107,10 @@ class Reading:
         self._stale = self._by_follower and env.brokers.is_stale(
             request.replica_id, request.replica_epoch
         )
+        # Whether its broker is in service, so that it may join ISRs.
+        self._may_join = self._by_follower and env.brokers.may_join_isr(
+            request.replica_id, request.replica_epoch
+        )
         self._committed_only = request.isolation_level == READ_COMMITTED
         self.now = now
         # Whether a follower's fetch still counts as its progress.
@@ -116,13 +128,19 @@ class Reading:
         self.throttled_bytes = 0
         # Whether it may be answered in part.
         self._is_incremental = request.session_epoch > 0
-        # Partitions with records found so far, each counted for the work that it makes.
+        # Partitions with records found so far: those for empty replicas, and the others.
+        self._first_records = 0
         self._with_records = 0
         if on_arrival:
             self._interest.begin_fetch(self._terms(), now)
-        # What is still to be read, the next one last.
+        # What is still to be read, the next one last; a follower's empty replicas by themselves.
         self._unread = self._interest.in_order(self._interest.due)
         self._unread.reverse()
+        self._empty: list[Wanted] = []
+        if self._by_follower and self._is_incremental:
+            self._empty = [each for each in self._unread if not each.want.fetch_offset]
+            if self._empty:
+                self._unread = [each for each in self._unread if each.want.fetch_offset]
 
     def _terms(self) -> tuple[object, ...]:
         """What decides, beside the partitions and the replicas, what is found."""
@@ -134,6 +152,7 @@ class Reading:
             request.isolation_level,
             parked.followers_may_serve,
             self._stale,
+            self._may_join,
             # Where a consumer is sent also depends on the brokers.
             (request.rack_id, parked.listener, self._env.brokers.version) if by_rack else None,
         )
@@ -141,27 +160,34 @@ class Reading:
     @property
     def is_finished(self) -> bool:
         """Whether everything has been read."""
-        return not self._unread
+        return not self._unread and not self._empty
 
     def read_slice(self) -> None:
-        """Reads as much as a turn may."""
-        unread, answers = self._unread, self._parked.answers
-        for _ in range(min(len(unread), MAX_PARTITIONS_READ_PER_TURN)):
-            wanted = unread.pop()
-            answers[wanted] = self._read_wanted(wanted)
-            if answers[wanted].records_bytes:
-                is_first = self._by_follower and wanted.want.fetch_offset == 0
-                self._with_records += FIRST_RECORDS_COUNT if is_first else 1
-                if self._is_incremental and self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
-                    self._leave_the_rest()
-                    return
+        """Reads as much as a turn may, empty replicas first."""
+        left = MAX_PARTITIONS_READ_PER_TURN
+        while self._empty and left:
+            left -= 1
+            self._first_records += self._read_next(self._empty)
+            if self._first_records >= MAX_FIRST_RECORDS:
+                self._leave(self._empty)
+        while self._unread and left:
+            left -= 1
+            self._with_records += self._read_next(self._unread)
+            if self._is_incremental and self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
+                self._leave(self._unread)
 
-    def _leave_the_rest(self) -> None:
+    def _read_next(self, unread: list[Wanted]) -> bool:
+        """Reads one partition; returns whether it has records."""
+        wanted = unread.pop()
+        answer = self._parked.answers[wanted] = self._read_wanted(wanted)
+        return answer.records_bytes > 0
+
+    def _leave(self, unread: list[Wanted]) -> None:
         """The answer has records enough; what is unread stays due, and comes first next time."""
         self.at_once = True
-        for wanted in self._unread:
+        for wanted in unread:
             self._parked.answers.pop(wanted, None)
-        self._unread.clear()
+        unread.clear()
 
     def _read_wanted(self, wanted: Wanted) -> FetchedPartition:
         hosted = self._env.hosted
@@ -209,7 +235,7 @@ class Reading:
             and want.fetch_offset >= log.log_end_offset
             and not self._lacks_high_watermark(log, want)
             # A follower that may join the ISR is proposed when it is read.
-            and replica_id in leadership.maximal_isr
+            and (replica_id in leadership.maximal_isr or not self._may_join)
         ):
             self._interest.settle(wanted, leadership.remotes[replica_id])
 

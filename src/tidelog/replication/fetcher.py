@@ -27,8 +27,12 @@ from typing import Final
 
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
-from tidelog.limits import FETCHED_PARTITION_WORK
-from tidelog.model import NO_EPOCH
+from tidelog.limits import (
+    FETCHED_OFFSETS_WORK,
+    FETCHED_PARTITION_WORK,
+    MAX_PARTITIONS_ADDED_PER_FETCH,
+)
+from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
@@ -127,11 +131,18 @@ class ReplicaFetcher:
             self._send()
 
     def _refresh_session(self, now: Instant) -> bool:
-        """Enters in the session where the logs end now; `False` while that must not be claimed."""
-        stale = self.followed.stale
-        if not all(state.partition.is_flushed for state in stale):
-            return False
+        """Enters in the session where the logs end now; `False` while that must not be claimed. Of
+        partitions that no request has listed yet, it enters as many as the next one can add."""
+        stale, added = self.followed.stale, 0
+        due: list[FetchState] = []
         for state in stale:
+            added += state.sent_offset == NO_OFFSET
+            if state.sent_offset != NO_OFFSET or added <= MAX_PARTITIONS_ADDED_PER_FETCH:
+                due.append(state)
+        if not all(state.partition.is_flushed for state in due):
+            return False
+        for state in due:
+            del stale[state]
             log = state.partition.log
             state.sent_offset = log.log_end_offset
             is_read = now - state.partition.last_consumer_read <= CONSUMER_INTEREST_MS
@@ -147,16 +158,16 @@ class ReplicaFetcher:
                 high_watermark=log.high_watermark if is_read else FETCH_ANY_HIGH_WATERMARK,
             )
             self.followed.session.put(entry)
-        stale.clear()
         return True
 
     def _send(self) -> None:
         env, session = self._env, self.followed.session
         listed, forgotten = session.take_request()
+        has_more = session.has_more or bool(self.followed.stale)
         request = FetchRequest(
             replica_id=env.node_id,
             replica_epoch=env.brokers.own_epoch,
-            max_wait_ms=0 if session.has_more else env.config.replica_fetch_wait_max_ms,
+            max_wait_ms=0 if has_more else env.config.replica_fetch_wait_max_ms,
             min_bytes=env.config.replica_fetch_min_bytes,
             max_bytes=env.config.replica_fetch_response_max_bytes,
             isolation_level=READ_UNCOMMITTED,
@@ -207,7 +218,7 @@ class ReplicaFetcher:
             state = by_key.get((each.topic_id, each.partition))
             if state is not None and state.phase is Phase.FETCHING:
                 self.answers.on_partition(state, each, now)
-                work.spend(FETCHED_PARTITION_WORK)
+                work.spend(FETCHED_PARTITION_WORK if each.records_bytes else FETCHED_OFFSETS_WORK)
                 if work.is_spent:
                     return
 

@@ -9,7 +9,8 @@ register is due again. So a fetch costs what changed since the one before, and n
 A partition is due from the moment it is wanted, or wanted differently. It is settled when a
 reading has shown that another one would find the same until the replica changes
 (`Reading._settle`). Whatever cannot be decided by changes of the replica stays due: errors, records
-that did not fit, throttled replicas, followers outside the ISR.
+that did not fit, throttled replicas, followers that could join the ISR but for a change under way.
+While a follower's broker is fenced none of its replicas can; all are due when that has changed.
 
 The interest of a fetch session lives as long as the session (KIP-227); that of any other fetch as
 long as the fetch. A fetch that waits and one that arrives are read by the same rule.

@@ -191,11 +191,11 @@ class Replicas:
         """
         self._stir()
         self._metadata.apply(delta, image, log_configs, now)
-        if not self._metadata.in_force:
-            return
-        self._start_recurring(now)
-        if delta.changed_brokers:
-            self._isr_checks.on_brokers_changed(now)
+        if self._metadata.in_force:
+            self._start_recurring(now)
+            if delta.changed_brokers:
+                self._isr_checks.on_brokers_changed(now)
+                self._fetch.release_followers(delta.changed_brokers)
 
     def _start_recurring(self, now: Instant) -> None:
         for recurring in self._recurring:
@@ -480,9 +480,9 @@ class Replicas:
         self._cleaner.work(now, now + self.wall_offset_ms)
         self._durability.write_due(now)
         self._expire_producers(now)
-        if self._fetch.read_on_at is not None:
+        if self._fetch.is_reading_due(now):
             self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
-            self._fetch.read_on()
+            self._fetch.read_on(now)
         self.end_tick(now)
         for parked in self._env.deadlines.take_due(now):
             if isinstance(parked, DelayedFetch):

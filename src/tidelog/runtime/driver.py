@@ -251,7 +251,7 @@ class Driver:
             self.turns.begin("effects")
             for effect in pending:
                 self._carry_out[type(effect)](effect)
-            self._arm(self._core.deadline(), now)
+            self._arm(self._core.deadline())
         except BaseException as error:
             self._stop_for_bug(error)
         self._flush_lines()
@@ -264,12 +264,14 @@ class Driver:
             if self._events.has_waiting:
                 self._request_tick()
 
-    def _arm(self, deadline: Instant | None, now: Instant) -> None:
+    def _arm(self, deadline: Instant | None) -> None:
         if deadline is None or (self._timer is not None and self._timer_at <= deadline):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
+        # From now, and not from the beginning of the turn, which may have lasted longer.
+        delay_ns = deadline * 1_000_000 - self.turns.clock()
+        self._timer = self._loop.call_later(max(0, delay_ns) / 1e9, self._on_timer)
         self._timer_at = deadline
 
     def _on_timer(self) -> None:

@@ -24,6 +24,8 @@ class TurnTooLong(Event):
     """Of how many things that step was; 0 where it was not counted."""
     step_ms: int
     turn_ms: int
+    cpu_ms: int
+    """How much of the turn the node worked; for the rest it waited for a processor or the disk."""
     collecting_ms: int
     """How much of the turn went to collecting garbage."""
     unreported: int

@@ -108,7 +108,18 @@ METRICS: Final = (
     NodeMetric(
         "tidelog_runtime_longest_turn_last_minute_seconds",
         "The longest turn of the last minute; 0 if none took a millisecond.",
-        lambda driver: driver.turns.recent_longest_ns() / 1e9,
+        lambda driver: driver.turns.recent.get(driver.turns.clock()) / 1e9,
+    ),
+    NodeMetric(
+        "tidelog_runtime_longest_turn_cpu_last_minute_seconds",
+        "The most that a turn of the last minute had of a processor; it waited for the rest.",
+        lambda driver: driver.turns.recent_cpu.get(driver.turns.clock()) / 1e9,
+    ),
+    NodeMetric(
+        "tidelog_runtime_laborious_turns_total",
+        "Turns that had a processor for more than 10 ms, the bound of 99.9 % of them.",
+        lambda driver: driver.turns.laborious,
+        "counter",
     ),
     NodeMetric(
         "tidelog_runtime_slow_steps_total",

@@ -6,7 +6,8 @@ parts of the tick are, and the core names others within them. The clock is read 
 begins, and once at the end of the turn; of what was short nothing is kept but a count and a sum.
 
 Time is that of the clock on the wall. A turn is long as well when the disk hangs, when the machine
-is busy with others, and when Python collects garbage, which the warning names.
+is busy with others, and when Python collects garbage, which the warning names. So the processor's
+time of a turn is measured beside it: what a turn has of that is the node's own work.
 
 Invariants: a turn that is over has all its time in its steps; `counts` has an entry for each turn.
 """
@@ -20,7 +21,7 @@ from typing import Any, Final
 
 from tidelog.env.event import Event
 from tidelog.env.steps import Steps
-from tidelog.limits import MAX_TURN_MS
+from tidelog.limits import MAX_TURN_MS, MAX_USUAL_TURN_MS
 from tidelog.runtime.events import TurnTooLong
 
 BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -28,6 +29,7 @@ BOUNDS_MS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 _BOUNDS_NS: Final = tuple(bound * 1_000_000 for bound in BOUNDS_MS)
 _SHORT_NS: Final = _BOUNDS_NS[0]
+_USUAL_NS: Final = MAX_USUAL_TURN_MS * 1_000_000
 _TOO_LONG_NS: Final = MAX_TURN_MS * 1_000_000
 _WARNING_PAUSE_NS: Final = 1_000_000_000
 _SLICE_NS: Final = 5_000_000_000
@@ -43,6 +45,29 @@ class SlowSteps:
     longest_ns: int = 0
 
 
+class RecentLongest:
+    """The longest of something in the last minute, in nanoseconds."""
+
+    def __init__(self) -> None:
+        # The longest of each of the last slices of time, by the slice's number.
+        self._slices: dict[int, int] = {}
+
+    def add(self, at_ns: int, took_ns: int) -> None:
+        """One more, which ended then."""
+        now = at_ns // _SLICE_NS
+        self._slices[now] = max(self._slices.get(now, 0), took_ns)
+        if len(self._slices) > _SLICES:
+            self._forget_old(now)
+
+    def _forget_old(self, now: int) -> None:
+        self._slices = {at: took for at, took in self._slices.items() if at > now - _SLICES}
+
+    def get(self, at_ns: int) -> int:
+        """The longest in the minute before; 0 if there was none."""
+        self._forget_old(at_ns // _SLICE_NS)
+        return max(self._slices.values(), default=0)
+
+
 class TurnTimes:
     """The turns of one driver."""
 
@@ -51,6 +76,7 @@ class TurnTimes:
         steps: Steps,
         warn: Callable[[Event], None],
         clock: Callable[[], int] = time.monotonic_ns,
+        cpu_clock: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         # The core's; what the driver does by itself is a step there too.
         self._steps = steps
@@ -59,13 +85,21 @@ class TurnTimes:
         self._warn = warn
         # Monotonic nanoseconds: the core's instants come from here too.
         self.clock = clock
+        # Nanoseconds for which the loop's thread has had a processor; what they were where the
+        # turn began, or up to a millisecond before, and when that was.
+        self._cpu_clock = cpu_clock
+        self._cpu_at = 0
+        self._cpu_read_at = -_BOUNDS_NS[-1]
         # Turns by class (`BOUNDS_MS`), and how long all were together.
         self.counts = [0] * (len(BOUNDS_MS) + 1)
         self.sum_ns = 0
         # The longest turn since the start.
         self.longest_ns = 0
-        # The longest turns of the last slices of time, by the slice's number.
-        self._recent: dict[int, int] = {}
+        # The longest turns of the last minute, and those that worked longest.
+        self.recent = RecentLongest()
+        self.recent_cpu = RecentLongest()
+        # Turns that worked for more than `MAX_USUAL_TURN_MS`.
+        self.laborious = 0
         # Steps that took more than a millisecond, by name.
         self.slow: dict[str, SlowSteps] = {}
         # Whether a turn has begun that has not ended.
@@ -88,6 +122,10 @@ class TurnTimes:
         if not self._in_turn:
             self._in_turn = True
             self._turn_at = at_ns
+            if at_ns - self._cpu_read_at > _SHORT_NS:
+                # A system call, and most turns are short: turns of a millisecond share one.
+                self._cpu_read_at = at_ns
+                self._cpu_at = self._cpu_clock()
             self._collected_ns = 0
         elif at_ns - self._step_at > _SHORT_NS:
             self._on_slow_step(at_ns - self._step_at)
@@ -138,25 +176,17 @@ class TurnTimes:
                 self.end_turn()
 
     def _on_slow_turn(self, took_ns: int) -> None:
+        cpu_ns = self._cpu_clock() - self._cpu_at
         self.counts[bisect_left(_BOUNDS_NS, took_ns)] += 1
+        self.laborious += cpu_ns > _USUAL_NS
         self.longest_ns = max(self.longest_ns, took_ns)
-        now = self._step_at // _SLICE_NS
-        self._recent[now] = max(self._recent.get(now, 0), took_ns)
-        if len(self._recent) > _SLICES:
-            self._forget_old(now)
+        self.recent.add(self._step_at, took_ns)
+        self.recent_cpu.add(self._step_at, cpu_ns)
         if took_ns > _TOO_LONG_NS:
-            self._on_too_long(took_ns)
+            self._on_too_long(took_ns, cpu_ns)
         self._worst = (0, "", 0)
 
-    def _forget_old(self, now: int) -> None:
-        self._recent = {at: took for at, took in self._recent.items() if at > now - _SLICES}
-
-    def recent_longest_ns(self) -> int:
-        """The longest turn of the last minute; 0 if none took a millisecond."""
-        self._forget_old(self.clock() // _SLICE_NS)
-        return max(self._recent.values(), default=0)
-
-    def _on_too_long(self, took_ns: int) -> None:
+    def _on_too_long(self, took_ns: int, cpu_ns: int) -> None:
         if self._step_at - self._warned_at < _WARNING_PAUSE_NS:
             self._unwarned += 1
             return
@@ -166,6 +196,7 @@ class TurnTimes:
             count=count,
             step_ms=step_ns // 1_000_000,
             turn_ms=took_ns // 1_000_000,
+            cpu_ms=cpu_ns // 1_000_000,
             collecting_ms=self._collected_ns // 1_000_000,
             unreported=self._unwarned,
         )

@@ -59,6 +59,15 @@ def test_each_batch_once_and_none_above_the_high_watermark() -> None:
     assert reader.next_offset == 5
 
 
+def test_a_turn_takes_so_many_records() -> None:
+    """And the batch that goes beyond; the rest is known to be there."""
+    reader = CommittedReader(Solo(log_epochs=(1, 1, 2, 2, 3)).log)
+    taken = []
+    while reader.has_more(5):
+        taken.append([one.base_offset for one in reader.take(5, most_records=2)])
+    assert taken == [[0, 1], [2, 3], [4]]
+
+
 def test_file_slices_are_read_from_their_file() -> None:
     """Chunks of all kinds make one buffer."""
     disk = kafka_disk("node1")

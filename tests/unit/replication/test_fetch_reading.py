@@ -1,13 +1,13 @@
 """Fetches in sessions: each reads what has changed, and misses none of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from tidelog.broker.fetch_sessions import FetchSession, FetchSessions
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.limits import FIRST_RECORDS_COUNT
 from tidelog.model import TopicPartition
 from tidelog.replication import fetch_reading
 from tidelog.replication.fetch_reading import Reading
@@ -43,6 +43,11 @@ def name_of(number: int) -> tuple[str, int]:
     """The topic and partition that a number stands for."""
     topic = number // TOPIC_SIZE
     return f"orders{topic or ''}", number % TOPIC_SIZE
+
+
+def with_records(answers: Iterable[FetchedPartition]) -> list[int]:
+    """The partitions that got some."""
+    return [each.partition for each in answers if each.records_bytes]
 
 
 @pytest.fixture
@@ -94,8 +99,11 @@ class Session:
         return name
 
     def listed(self, name: str) -> list[FetchedPartition] | None:
-        """What the answer lists, if there is one by now."""
+        """What the answer lists, if there is one by now, or once all slices are read."""
         self.cluster.run(0)
+        replicas = self.cluster.brokers[1].replicas
+        while name not in self.cluster.replies and replicas.deadline() == self.cluster.now + 1:
+            self.cluster.run(1)
         answers = self.cluster.replies.pop(name, None)
         if answers is None:
             return None
@@ -187,7 +195,8 @@ def slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("slices")
 def test_a_large_fetch_is_read_in_slices(read: list[int]) -> None:
-    """Each in a turn of its own, that follows at once; the answer has everything."""
+    """Each in a turn of its own, a millisecond later, however many rounds a tick has; the answer
+    has everything."""
     cluster = make_cluster(7)
     cluster.produce(1, [b"a"], partition=6)
     cluster.run(0)
@@ -195,8 +204,10 @@ def test_a_large_fetch_is_read_in_slices(read: list[int]) -> None:
     session = Session(cluster, 7)
     name = session.send()
     for slices in range(1, 4):
-        assert (read, replicas.deadline()) == (list(range(2 * slices)), cluster.now)
-        replicas.wake(cluster.now)
+        for _ in range(2):
+            replicas.wake(Instant(cluster.now + slices - 1))
+        assert (read, replicas.deadline()) == (list(range(2 * slices)), cluster.now + slices)
+    replicas.wake(Instant(cluster.now + 3))
     assert read == list(range(7))
     answers = session.listed(name)
     assert answers is not None
@@ -236,19 +247,33 @@ def test_a_large_fetch_may_be_given_up(cluster: Cluster) -> None:
 def test_an_answer_has_no_more_records_than_a_turn_appends(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """But in a full one. The others come first the next time, and nothing waits. First records are
-    counted for more, since a follower makes files for them."""
-    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2 * FIRST_RECORDS_COUNT)
+    """But in a full one. The others come first the next time, and nothing waits."""
     for number in range(3):
         cluster.produce(1, [b"a"], partition=number)
     session = Session(cluster)
-    found = [session.fetch()] + [session.fetch() for _ in range(3)]
-    assert [[each.partition for each in answers if each.records_bytes] for answers in found] == [
-        [0, 1, 2],
-        [0, 1],
-        [2, 0],
-        [1, 2],
-    ]
+    session.fetch()
+    for number in range(3):
+        cluster.produce(1, [b"b"], partition=number)
+    monkeypatch.setattr(fetch_reading, "MAX_PARTITIONS_WITH_RECORDS", 2)
+    offsets = [session.want(number, 1) for number in range(3)]
+    found = [session.fetch(*offsets)] + [session.fetch() for _ in range(2)]
+    assert [with_records(answers) for answers in found] == [[0, 1], [2, 0], [1, 2]]
+
+
+def test_a_write_does_not_wait_behind_the_first_records_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An answer fills few empty replicas, in their order, and has all other records."""
+    monkeypatch.setattr(fetch_reading, "MAX_FIRST_RECORDS", 1)
+    cluster = make_cluster(5)
+    cluster.produce(1, [b"a"], partition=4)
+    session = Session(cluster, 5)
+    assert with_records(session.fetch()) == [4]
+    for number in (0, 2, 4):
+        cluster.produce(1, [b"b"], partition=number)
+    assert with_records(session.fetch(session.want(4, 1))) == [0, 4]
+    assert with_records(session.fetch(session.want(0, 1), session.want(4, 2))) == [2]
+    assert with_records(session.fetch(session.want(2, 1))) == []
 
 
 # What must not be missed --------------------------------------------------------------------
@@ -281,17 +306,38 @@ def test_an_idle_follower_stays_in_sync(cluster: Cluster) -> None:
     assert [len(each.new_isr) for each in cluster.proposals[0].proposals] == [1]
 
 
-def test_a_level_follower_joins_when_it_may(cluster: Cluster) -> None:
-    """Nothing of the partition changes when its broker is unfenced."""
+def fenced_session(cluster: Cluster) -> Session:
+    """Of a follower that is fenced and in no ISR, after its first fetch."""
     cluster.feed.fence(2)
     for number in range(3):
         cluster.feed.change("orders", partition=number, isr=(1,))
     cluster.run(0)
     session = Session(cluster)
     session.fetch()
+    return session
+
+
+def test_a_level_follower_joins_when_it_may(cluster: Cluster) -> None:
+    """Nothing of the partition changes when its broker is unfenced."""
+    session = fenced_session(cluster)
     assert cluster.proposals == []
     cluster.feed.unfence(2)
     cluster.run(0)
+    session.fetch()
+    cluster.run(10)
+    assert [len(each.new_isr) for each in cluster.proposals[0].proposals] == [2, 2, 2]
+
+
+def test_a_fenced_follower_costs_what_changed(cluster: Cluster, read: list[int]) -> None:
+    """It cannot join any ISR, so it is level like a member. Once it is unfenced its parked fetch is
+    answered, and the next one proposes it everywhere."""
+    session = fenced_session(cluster)
+    read.clear()
+    assert (session.fetch(), read) == ([], [])
+    parked = session.send()
+    assert session.listed(parked) is None
+    cluster.feed.unfence(2)
+    assert session.listed(parked) == []
     session.fetch()
     cluster.run(10)
     assert [len(each.new_isr) for each in cluster.proposals[0].proposals] == [2, 2, 2]

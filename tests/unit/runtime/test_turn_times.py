@@ -8,7 +8,7 @@ from tests.unit.runtime.cores import SlowCore
 from tests.unit.runtime.harness import running_core
 from tidelog.env.event import Event
 from tidelog.env.steps import Steps
-from tidelog.limits import MAX_TURN_MS
+from tidelog.limits import MAX_TURN_MS, MAX_USUAL_TURN_MS
 from tidelog.runtime.events import TurnTooLong
 from tidelog.runtime.turn_times import BOUNDS_MS, TurnTimes
 
@@ -21,13 +21,20 @@ class Turns:
 
     def __init__(self) -> None:
         self.now_ns = 7_000 * MS
+        self.cpu_ns = 3_000 * MS
         self.steps = Steps()
         self.warnings: list[Event] = []
-        self.times = TurnTimes(self.steps, self.warnings.append, clock=lambda: self.now_ns)
+        self.times = TurnTimes(
+            self.steps,
+            self.warnings.append,
+            clock=lambda: self.now_ns,
+            cpu_clock=lambda: self.cpu_ns,
+        )
 
-    def spend(self, ms: int) -> None:
-        """Time passes."""
+    def spend(self, ms: int, waiting_ms: int = 0) -> None:
+        """Time passes, some of it without a processor."""
         self.now_ns += ms * MS
+        self.cpu_ns += (ms - waiting_ms) * MS
 
     def turn(self, ms: int, name: str = "Fetch") -> None:
         """One turn with one step."""
@@ -55,8 +62,23 @@ def test_a_long_turn_is_a_warning_that_names_its_longest_step(turns: Turns) -> N
     assert (warning.step_ms, warning.turn_ms) == (60, 83)
     assert warning.text() == (
         "runtime end_turn: too long (replicas follow metadata) count=3000 step_ms=60 turn_ms=83 "
-        "collecting_ms=0 unreported=0"
+        "cpu_ms=83 collecting_ms=0 unreported=0"
     )
+
+
+def test_a_wait_for_a_processor_is_not_work(turns: Turns) -> None:
+    turns.spend(500)
+    turns.times.begin("Fetch")
+    turns.spend(290, waiting_ms=286)
+    turns.times.end_turn()
+    turns.turn(MAX_USUAL_TURN_MS)
+    assert turns.times.laborious == 0
+    turns.turn(MAX_USUAL_TURN_MS + 1)
+    (warning,) = turns.warnings
+    assert isinstance(warning, TurnTooLong)
+    assert (warning.turn_ms, warning.cpu_ms) == (290, 4)
+    assert turns.times.laborious == 1
+    assert turns.times.recent_cpu.get(turns.now_ns) == (MAX_USUAL_TURN_MS + 1) * MS
 
 
 def test_a_turn_at_the_bound_is_none(turns: Turns) -> None:
@@ -117,11 +139,11 @@ def test_the_longest_turn_of_the_last_minute_is_forgotten_after_it(turns: Turns)
     turns.turn(80)
     turns.spend(MINUTE_MS // 2)
     turns.turn(20)
-    assert turns.times.recent_longest_ns() == 80 * MS
+    assert turns.times.recent.get(turns.now_ns) == 80 * MS
     turns.spend(MINUTE_MS // 2)
-    assert turns.times.recent_longest_ns() == 20 * MS
+    assert turns.times.recent.get(turns.now_ns) == 20 * MS
     turns.spend(MINUTE_MS)
-    assert turns.times.recent_longest_ns() == 0
+    assert turns.times.recent.get(turns.now_ns) == 0
     assert turns.times.longest_ns == 80 * MS
 
 

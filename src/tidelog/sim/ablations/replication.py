@@ -285,6 +285,9 @@ SAFEGUARDS: Final = (
     guard("s16", "short-slices", "turns of a second").replaced(
         MetadataChanges, "work_per_turn", _ENDLESS
     ),
+    guard("s16", "few-first-records", "writes that wait for thousands of new files").replaced(
+        fetch_reading, "MAX_FIRST_RECORDS", 1 << 30
+    ),
     guard("s17", "config-before-isr", "committing without a member that may be elected").replaced(
         Roles, "_reconfigure", lambda *_: None
     ),

@@ -47,6 +47,11 @@ class SimClient:
         """Whether the connection is gone."""
         return self.session.closed
 
+    @property
+    def waiting(self) -> int:
+        """How many responses have come that are not taken yet."""
+        return len(self._responses)
+
     def send_frame(self, frame: bytes, limit_ms: int = 60_000) -> None:
         """Sends a framed request without waiting for the answer. Raises `Disconnected`."""
         self.world.run_until(lambda: self.session.connected or self.closed, limit_ms)

@@ -332,3 +332,16 @@ LOGIN_DEADLINE_MS: Final = 10_000
 
 MAX_UNAUTHENTICATED_CONNECTIONS: Final = 2000
 """Connections that have not logged in yet; at the bound the oldest is closed."""
+
+MAX_KEPT_HOSTS: Final = 4096
+"""Addresses whose canonical text is kept; beyond it the one that was used longest ago is
+forgotten."""
+
+MAX_KEPT_DECISIONS: Final = 4096
+"""Decisions of the authorizer that one connection keeps; at the bound it forgets all of them."""
+
+MAX_AUDIT_TEXT: Final = 256
+"""Characters of a client's text in an audit event; the rest is left out."""
+
+ACLS_PER_PIECE: Final = 200
+"""Access control entries that a filter looks at before others have their turn."""

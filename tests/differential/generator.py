@@ -8,6 +8,7 @@ request that no broker serves: an unknown API key, or a version beyond those tha
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from tests.differential.acl_steps import ACL_DRAWS
 from tests.differential.admin_steps import ADMIN_DRAWS, create_first
 from tests.differential.drafts import Draft
 from tests.differential.group_steps import GROUP_DRAWS
@@ -18,7 +19,7 @@ from tidelog.env.prng import Prng
 from tidelog.wire.api import ApiKey as K
 from tidelog.wire.api import VersionRange
 
-DRAWS: Final = {**GROUP_DRAWS, **SHARE_DRAWS, **TRANSACTION_DRAWS, **ADMIN_DRAWS}
+DRAWS: Final = {**ACL_DRAWS, **GROUP_DRAWS, **SHARE_DRAWS, **TRANSACTION_DRAWS, **ADMIN_DRAWS}
 """What draws a request of each API."""
 
 SHORTEST, LONGEST = 15, 60

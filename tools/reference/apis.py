@@ -16,6 +16,13 @@ listed from version 0, because librdkafka takes a missing 0 for an old broker (K
 versions below {_FIRST_PRODUCE} are refused.
 """
 
+_RIGHTS = """
+What a principal needs where `authorizer.class.name` is set; "; " joins rights that are all needed.
+A right on a topic, group or transactional id is asked for each one that the request, or the answer,
+names.
+
+"""
+
 
 def served() -> Mapping[str, Mapping[ApiKey, tuple[int, int]]]:
     """Versions by listener and API."""
@@ -37,9 +44,24 @@ def apis_page() -> str:
         _INTRODUCTION,
         (
             section("Served", table(columns, rows)),
+            section("Rights", _RIGHTS + table(("key", "API", "needs"), _rights())),
             section("Not served", "Apache Kafka 4 has these: " + ", ".join(missing) + "."),
         ),
     )
+
+
+def _rights() -> list[tuple[str, str, str]]:
+    """What each API asks about, in order."""
+    rows = []
+    for api in APIS:
+        needs = [" or ".join(map(str, check.rights)) for check in api.requires if check.rights]
+        text = "; ".join(dict.fromkeys(needs)) or "nothing"
+        rows.append((str(api.key.value), f"{api.name} ({_where(api.listeners)})", text))
+    return rows
+
+
+def _where(listeners: tuple[Listener, ...]) -> str:
+    return ", ".join(listener.value for listener in listeners)
 
 
 def _name(key: ApiKey) -> str:

@@ -32,13 +32,13 @@ class AutoTopics:
         self._control = control
         self._trace = trace
         # `auto.create.topics.enable`.
-        self._enabled = enabled
+        self.enabled = enabled
         # Topics whose creation is under way.
         self.creating: set[str] = set()
 
     def create(self, names: list[str], now: Instant) -> None:
         """Asks the controller for topics that a client wants and that do not exist."""
-        if not self._enabled:
+        if not self.enabled:
             return
         wanted = sorted(set(names) - self.creating - INTERNAL_TOPICS)
         if wanted:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.k10_find_coordinator import shares_topic
+from tidelog.broker.authorization import Authorization
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
 from tidelog.broker.context import Broker
@@ -91,7 +92,8 @@ def open_parts(
         )
         controller.first_users = credentials.first_users
         registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
-    control = _make_control_link(config, controller, peers)
+    authorization = Authorization(config.authorization, trace)
+    control = _make_control_link(config, controller, peers, authorization)
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
     lifecycle = make_lifecycle(config, directories, prng, trace)
     replicas = Replicas(
@@ -108,6 +110,7 @@ def open_parts(
         quorum=quorum,
         controller=controller,
         control=control,
+        authorization=authorization,
         auto_topics=auto_topics,
         fetch_sessions=fetch_sessions,
         groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),
@@ -163,7 +166,10 @@ def _make_controller(
 
 
 def _make_control_link(
-    config: NodeConfig, controller: Controller | None, peers: PeerChannels
+    config: NodeConfig,
+    controller: Controller | None,
+    peers: PeerChannels,
+    authorization: Authorization,
 ) -> ControlLink:
     """The way to the active controller."""
     return ControlLink(
@@ -171,6 +177,7 @@ def _make_control_link(
         apis=APIS,
         controller=controller,
         peers=peers,
+        authorization=authorization,
         request_timeout_ms=config.broker.request_timeout_ms,
         session_timeout_ms=config.broker.session_timeout_ms,
     )

@@ -21,7 +21,7 @@ have left, one with requests left over not until they are handled.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -31,6 +31,7 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
 from tidelog.env.instant import NEVER, Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.security.authorizer import UNLIMITED, Access
 from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader
@@ -53,6 +54,8 @@ class RequestContext:
     chunks: Sequence[Chunk] = ()
     # Close the connection when this slot leaves (a failed Produce with acks=0).
     closes: bool = False
+    # Completes an answer with what was denied (`broker/api/checks.py`).
+    amend: Callable[[Entity], Entity] | None = None
 
     @property
     def listener(self) -> str:
@@ -65,6 +68,11 @@ class RequestContext:
         return self.connection.principal
 
     @property
+    def access(self) -> Access:
+        """What may be done by who asks."""
+        return self.connection.access
+
+    @property
     def response_type(self) -> type:
         """The entity class of the answer."""
         response_type: type = codec.response_class(self.header.api_key, self.header.api_version)
@@ -73,7 +81,11 @@ class RequestContext:
     def answer(self, entity: Entity) -> None:
         """Answers with an entity."""
         if self.connection.open:
-            self.fill([codec.encode_response(self.header, entity)])
+            self.fill([codec.encode_response(self.header, self.whole(entity))])
+
+    def whole(self, entity: Entity) -> Entity:
+        """An answer with what was denied."""
+        return entity if self.amend is None else self.amend(entity)
 
     def fill(self, chunks: list[Chunk]) -> None:
         """Answers with a framed reply."""
@@ -103,6 +115,8 @@ class Connection:
     principal: Principal = ANONYMOUS
     # Its way to a login; None where the listener asks for none.
     login: Login | None = None
+    # What they may do; the router keeps it up to date.
+    access: Access = UNLIMITED
     # Requests in order of arrival; the head leaves first.
     slots: deque[RequestContext] = field(default_factory=deque)
     # Requests that were read and not handled yet, copied out of the driver's buffer.

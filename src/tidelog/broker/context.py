@@ -6,6 +6,7 @@ A handler does not see all of them: it names those that it needs (`broker/api/ne
 from dataclasses import dataclass, field
 
 from tidelog.broker.api.registry import Registry
+from tidelog.broker.authorization import Authorization
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
 from tidelog.broker.control_link import ControlLink
@@ -44,6 +45,7 @@ class Broker:
     # None on a node that is only a broker.
     controller: Controller | None
     control: ControlLink
+    authorization: Authorization
     auto_topics: AutoTopics
     fetch_sessions: FetchSessions
     # Stays empty on a node that is only a controller.

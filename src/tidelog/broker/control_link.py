@@ -26,8 +26,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tidelog.broker.api import k58_envelope
+from tidelog.broker.api.checks import Asked
 from tidelog.broker.api.declaration import ControllerApi, ForwardedApi
+from tidelog.broker.api.mirroring import SENTENCE
+from tidelog.broker.api.passing import pass_forwarded
 from tidelog.broker.api.registry import Registry
+from tidelog.broker.authorization import Authorization
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.controller.controller import Controller
@@ -67,6 +71,8 @@ class Forward:
     deadline: Instant
     # The metadata of this node when the request came.
     before: MetadataImage
+    # How the request has passed its checks, once the controller of this node has it.
+    asked: Asked | None = None
     # Whether an earlier attempt may have been carried out.
     repeated: bool = False
 
@@ -117,6 +123,7 @@ class ControlLink:
         apis: Registry[Any],
         controller: Controller | None,
         peers: PeerChannels,
+        authorization: Authorization,
         request_timeout_ms: int,
         session_timeout_ms: int,
     ) -> None:
@@ -126,6 +133,8 @@ class ControlLink:
         # The local controller, active or not; None on a node that is only a broker.
         self._controller = controller
         self._peers = peers
+        # For forwards that this node decides by itself.
+        self._authorization = authorization
         self._request_timeout_ms = request_timeout_ms
         # Of a call that keeps a session, or begins one.
         self._sign_of_life_timeout_ms = min(request_timeout_ms, session_timeout_ms // 2)
@@ -200,9 +209,23 @@ class ControlLink:
                     forward.frame, connection.principal, connection.peer_host
                 )
                 self._send(envelope, forward, forward.deadline)
+            return
+        context = forward.context
+        asked = pass_forwarded(
+            api,
+            context.header.api_version,
+            forward.request,
+            self._authorization.of(context.connection),
+            forward.before,
+            self._authorization,
+        )
+        if asked.refusal is not None:
+            refused = Refused(asked.refusal.code, SENTENCE)
+            self._outcomes.append(ForwardDecided(forward, refused))
         elif isinstance(api, ControllerApi):
+            forward = replace(forward, asked=asked)
             try:
-                message = api.message_of(forward.request)
+                message = api.message_of(asked.request)
             except ProtocolError as fault:
                 refused = Refused(fault.code, fault.message)
                 self._outcomes.append(ForwardDecided(forward, refused))
@@ -214,7 +237,7 @@ class ControlLink:
     def repeat(self, forward: Forward, now: Instant) -> None:
         """A forward that a controller was given is tried again: it may have been carried out, and
         what became of it is not known."""
-        self._retry_later(replace(forward, repeated=True), now)
+        self._retry_later(replace(forward, asked=None, repeated=True), now)
 
     def _retry_later(self, forward: Forward, now: Instant) -> None:
         if now >= forward.deadline:

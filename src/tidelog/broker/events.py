@@ -134,6 +134,41 @@ class BatchesRefused(ConnectionEvent):
         return f"{self.error_code.name}: {self.message or 'no record batch'}"
 
 
+# Rights ------------------------------------------------------------------------------------
+
+
+@event(about=("principal",))
+class AuditEvent(Event):
+    """What a principal may do, or may not. Texts of clients are escaped and bounded."""
+
+    principal: str
+    """Of the connection, or of the client whose request a broker forwards."""
+    host: str
+    operation: str
+    """A denied operation, or the API of a change."""
+    resource: str
+    """Type and name of what was denied, or what is changed; of access control entries the entry or
+    the filter."""
+    rule: str
+    """The entry that decided, or Kafka's word for another reason: `SuperUser`, `DefaultAllow`,
+    `DefaultDeny`."""
+
+    @property
+    def subject(self) -> str:
+        """`User:ada`."""
+        return self.principal
+
+
+@event("on_denied", "denied")
+class AccessDenied(AuditEvent):
+    """A principal asked for what it may not do."""
+
+
+@event("on_change", "allowed")
+class AdministrativeChange(AuditEvent):
+    """A principal may make a change that the controller decides next."""
+
+
 # The life of the broker ----------------------------------------------------------------------
 
 

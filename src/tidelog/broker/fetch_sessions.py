@@ -48,6 +48,8 @@ class FetchSession:
     next_epoch: int
     # When the last request came; for eviction.
     last_used: Instant
+    # The rights of a connection that was found to be allowed all of it; `None` before.
+    allowed_for: object = None
 
 
 class FetchSessions:

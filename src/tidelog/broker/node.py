@@ -186,8 +186,12 @@ class Node:
         """All components, in their order."""
         parts, broker, broker_side = self._parts, self.broker, self._broker_side
         controller_side = self._controller_side
-        followers: list[ImageFollower] = [self._links.replicas, self._links.transaction_checks]
-        followers.append(parts.credentials)
+        followers: list[ImageFollower] = [
+            broker.authorization,
+            self._links.replicas,
+            self._links.transaction_checks,
+            parts.credentials,
+        ]
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
             followers += [broker.share_states, broker.sharing]

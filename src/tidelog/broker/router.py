@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, assert_never
 
 from tidelog.broker.api import k58_envelope
+from tidelog.broker.api.checks import pass_checks
 from tidelog.broker.api.declaration import (
     Api,
     ControllerApi,
@@ -32,6 +33,8 @@ from tidelog.broker.api.declaration import (
     VoterChangeApi,
 )
 from tidelog.broker.api.k58_envelope import EnvelopedContext
+from tidelog.broker.api.mirroring import SENTENCE
+from tidelog.broker.api.passing import pass_forwarded
 from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import Forward, ForwardAnswered, ForwardDecided, ForwardOutcome
@@ -60,6 +63,7 @@ class ControllerRequest:
     context: RequestContext | EnvelopedContext
     api: ForwardedApi[Broker]
     request: Entity
+    """As it came, or without the rows that were denied."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +80,8 @@ class Router:
     def __init__(self, broker: Broker, trace: Trace) -> None:
         self.broker = broker
         self._trace = trace
+        # Keeps the rights of each connection up to date.
+        self._authorization = broker.authorization
         # Requests are steps by the names of their APIs; those that the broker parses by hand are
         # too many for a step each.
         self._steps = trace.steps
@@ -99,6 +105,8 @@ class Router:
             if api is None:
                 raise MalformedFrame(f"API `{header.api_key.name}` is not served here")
             low, high = api.versions
+            if self._authorization.authorizer is not None:
+                self._authorization.of(connection)
             if not low <= header.api_version <= high:
                 self._on_unsupported_version(api, connection, header)
             elif isinstance(api, HotApi):
@@ -138,8 +146,12 @@ class Router:
     ) -> None:
         broker = self.broker
         if isinstance(api, QuorumApi):
-            message = api.request_of(header, frame, offset)
             context = broker.connections.admit(connection, header)
+            if not connection.access.is_unlimited:
+                request = codec.decode_request(header, frame, offset)
+                if self._passed(api, context, request) is None:
+                    return
+            message = api.request_of(header, frame, offset)
             broker.quorum.on_request(message, QuorumRequest(context, api), now)
             return
         request = codec.decode_request(header, frame, offset)
@@ -167,26 +179,53 @@ class Router:
     def _answer(
         self, api: LocalApi[Broker], context: RequestContext, request: Entity, now: Instant
     ) -> None:
+        if not context.access.is_unlimited:
+            passed = self._passed(api, context, request)
+            if passed is None:
+                return
+            request = passed
         pieces = api.handle(self.broker, context, request, now)
         if pieces is not None:
             self.broker.long_answers.begin(context, api.name, pieces)
 
+    def _passed(self, api: Api[Broker], context: RequestContext, request: Entity) -> Entity | None:
+        """The request as its handler may see it (*AuthorizedFirst*); `None` when it is refused, and
+        answered."""
+        image = self.broker.image
+        access = self.broker.authorization.of(context.connection)
+        asked = pass_checks(api.requires, access, image, request, context.response_type)
+        if asked.refusal is not None:
+            context.answer(asked.refused())
+            return None
+        if asked.amendments:
+            context.amend = asked.amend
+        return asked.request
+
     def _on_envelope(self, outer: RequestContext, envelope: Entity, now: Instant) -> None:
-        controller = self.broker.controller
+        controller, access = self.broker.controller, outer.access
+        checks, image = k58_envelope.API.requires, self.broker.image
+        asked = pass_checks(checks, access, image, envelope, outer.response_type)
+        if asked.refusal is not None:
+            k58_envelope.refuse(outer, asked.refusal.code)
+            return
         if controller is None or not controller.active:
             k58_envelope.refuse(outer, ErrorCode.NOT_CONTROLLER)
             return
         try:
-            principal, header, api, request = k58_envelope.open_envelope(
+            principal, host, header, api, request = k58_envelope.open_envelope(
                 envelope, self._controller_apis.__getitem__
             )
         except ProtocolError as fault:
             k58_envelope.refuse(outer, fault.code)
             return
-        context = EnvelopedContext(outer, header, principal)
+        context = EnvelopedContext(outer, header, principal, host)
         self._decide(ControllerRequest(context, api, request), now)
 
     def _decide(self, asked: ControllerRequest, now: Instant) -> None:
+        passed = self._passed_by_controller(asked)
+        if passed is None:
+            return
+        asked = passed
         broker, context, api = self.broker, asked.context, asked.api
         match api:
             case ControllerApi():
@@ -201,6 +240,26 @@ class Router:
                 broker.quorum.on_request(quorum_codec.request_of(asked.request), asked, now)
             case _:
                 assert_never(api)
+
+    def _passed_by_controller(self, asked: ControllerRequest) -> ControllerRequest | None:
+        """The same with the request as its decider may see it; `None` when it is refused."""
+        broker, context, api, request = self.broker, asked.context, asked.api, asked.request
+        if isinstance(context, EnvelopedContext):
+            access = broker.authorization.at(context.principal, context.host)
+        else:
+            access = broker.authorization.of(context.connection)
+        version = context.header.api_version
+        authorization, image = broker.authorization, broker.image
+        passed = pass_forwarded(api, version, request, access, image, authorization)
+        if passed.refusal is not None:
+            refused = Refused(passed.refusal.code, SENTENCE)
+            if isinstance(api, ControllerApi):
+                context.answer(api.answer(broker, version, request, refused))
+            else:
+                context.answer(api.refuse(version, request, refused))
+            return None
+        context.amend = passed.amend
+        return ControllerRequest(context, api, passed.request)
 
     # Answers -------------------------------------------------------------------------------
 
@@ -238,6 +297,9 @@ class Router:
         """A client's request that was forwarded is decided, or is to be decided here."""
         forward = outcome.forward
         context, api, request = forward.context, forward.api, forward.request
+        context.amend = None
+        if forward.asked is not None:
+            request, context.amend = forward.asked.request, forward.asked.amend
         version = context.header.api_version
         if not context.connection.open:
             return
@@ -270,11 +332,12 @@ class Router:
         else:
             assert isinstance(outcome, ForwardDecided), f"{outcome!r}"
             response = outcome.response
-        message = api.message_of(forward.request)
+        request = forward.request if forward.asked is None else forward.asked.request
+        message = api.message_of(request)
         settled = settle(forward.before, broker.image, message, response)
         if settled is None:
             broker.control.repeat(forward, now)
         elif settled == response and isinstance(outcome, ForwardAnswered):
             forward.context.fill([len(outcome.response).to_bytes(4, "big") + outcome.response])
         else:
-            forward.context.answer(api.answer(broker, version, forward.request, settled))
+            forward.context.answer(api.answer(broker, version, request, settled))

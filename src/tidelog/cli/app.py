@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tidelog import __version__
+from tidelog.cli.acls import acls_app
 from tidelog.cli.arguments import command, option
 from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
@@ -75,6 +76,7 @@ command(app, "produce", "produce orders --format '{key}:{value}' < orders.txt")(
 command(app, "consume", "consume orders --from latest --follow --format json")(consume)
 app.add_typer(groups_app, name="groups")
 app.add_typer(transactions_app, name="transactions")
+app.add_typer(acls_app, name="acls")
 app.add_typer(quorum_app, name="quorum")
 command(sim_app, "campaign", "sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")

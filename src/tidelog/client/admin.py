@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from tidelog.client.acls import Acls
 from tidelog.client.blocking import Brokers, now_ms, retrying
 from tidelog.client.core.calls import Call, request
 from tidelog.client.core.descriptions import (
@@ -79,6 +80,8 @@ class AdminClient:
         )
         # Consumer groups, which their coordinators answer for.
         self.groups = Groups(self._brokers)
+        # Access control entries.
+        self.acls = Acls(self._brokers)
         # Transactions, of which coordinators and leaders know parts.
         self.transactions = Transactions(self._brokers)
 

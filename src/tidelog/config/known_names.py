@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _FAMILIES: Final = """
-:    authorizer.class.name auto.include.jmx.reporter background.threads client.quota.callback.class
+:    auto.include.jmx.reporter background.threads client.quota.callback.class
     config.providers cordoned.log.dirs create.topic.policy.class.name
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs

@@ -352,6 +352,16 @@ tidelog.events.topic.enable BOOLEAN -> events.topic_enable
     Whether events are produced to the topic `__tidelog_events` as well.
 """)
 
+AUTHORIZATION: Final = rows("""
+authorizer.class.name CLASS -> authorization.authorizer_class
+    Who decides what clients may do: `org.apache.kafka.metadata.authorizer.StandardAuthorizer`;
+    not given, everything is allowed.
+super.users STRING -> authorization.super_users
+    Principals that may do everything, as `User:name`, with `;` between them.
+allow.everyone.if.no.acl.found BOOLEAN -> authorization.allow_everyone_if_no_acl_found
+    Whether everything is allowed on a resource that no access control entry protects.
+""")
+
 NODE_PROPERTIES: Final = (
     _IDENTITY
     | BROKER
@@ -366,5 +376,6 @@ NODE_PROPERTIES: Final = (
     | SHARING
     | TLS
     | _EVENTS
+    | AUTHORIZATION
 )
 """Every node property with an effect, except for topic synonyms, by name."""

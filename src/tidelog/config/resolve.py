@@ -36,7 +36,7 @@ from tidelog.config.roles import check_membership, resolve_roles
 from tidelog.config.sasl import CONTROLLER_MECHANISM, INTER_BROKER_MECHANISM, resolve_sasl
 from tidelog.config.tls_properties import TLS, resolve_listener_tls
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
-from tidelog.config.values import ListenerSasl, LogConfig, NodeConfig
+from tidelog.config.values import STANDARD_AUTHORIZER, ListenerSasl, LogConfig, NodeConfig
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
 from tidelog.model import HIDDEN
 
@@ -298,15 +298,25 @@ def _log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:
     check_membership(config)
-    if settings.get("authorizer.class.name"):
-        problem = "`authorizer.class.name` turns access control on, which does not exist here"
-        hint = "remove it: there are no ACLs yet, and every client may do everything"
-        raise UsageError(problem, hint)
+    _check_authorization(config)
     for low, high in _NOT_ABOVE:
         less, more = _obeyed(config, low), _obeyed(config, high)
         if less > more:
             problem = f"`{low}` is `{less}`, more than `{high}`, which is `{more}`"
             raise UsageError(problem, f"lower `{low}` or raise `{high}`")
+
+
+def _check_authorization(config: NodeConfig) -> None:
+    rules = config.authorization
+    if rules.authorizer_class not in ("", STANDARD_AUTHORIZER):
+        problem = (
+            f"`authorizer.class.name` is `{rules.authorizer_class}`, which does not exist here"
+        )
+        raise UsageError(problem, f"use `{STANDARD_AUTHORIZER}`")
+    for user in filter(None, rules.super_users.split(";")):
+        if ":" not in user:
+            problem = f"`super.users` names `{user}`, which is not a principal"
+            raise UsageError(problem, f"write `User:{user}`, and `;` between principals")
 
 
 def _obeyed(config: NodeConfig, name: str) -> int:

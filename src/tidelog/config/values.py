@@ -15,6 +15,9 @@ from tidelog.model import NO_SECRET, Endpoint, Mechanism, Secret, SecurityProtoc
 
 LONG_MAX: Final = 2**63 - 1
 
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+"""What `authorizer.class.name` may be."""
+
 BROKER_ROLE: Final = "broker"
 CONTROLLER_ROLE: Final = "controller"
 
@@ -274,6 +277,17 @@ class ConnectionsConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class AuthorizationConfig:
+    """Who may do what (`security/authorizer.py`)."""
+
+    authorizer_class: str = ""
+    """Empty: there is no authorizer, and everything is allowed."""
+    super_users: str = ""
+    """As written, with `;` between principals."""
+    allow_everyone_if_no_acl_found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class StoreConfig:
     """Where keys and certificates are: in a file, or as PEM text in the configuration itself."""
 
@@ -394,6 +408,7 @@ class NodeConfig:
     shares: SharesConfig = field(default_factory=SharesConfig)
     sharing: SharingConfig = field(default_factory=SharingConfig)
     events: EventsConfig = field(default_factory=EventsConfig)
+    authorization: AuthorizationConfig = field(default_factory=AuthorizationConfig)
     metrics_port: int | None = None
     """`tidelog.metrics.port`: where Prometheus scrapes; `None`: there is no endpoint."""
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -25,6 +25,7 @@ from tidelog.controller.topic_messages import (
     DeleteTopicsResult,
 )
 from tidelog.errors import ErrorCode
+from tidelog.metadata.acls import AclEntry, AclFilter
 from tidelog.model import Endpoint, TopicId, Uuid
 
 
@@ -123,6 +124,18 @@ class IncrementalAlterConfigs(NamedTuple):
     resources: tuple[ConfigResourceChange, ...]
     validate_only: bool = False
     replaces: bool = False
+
+
+class CreateAcls(NamedTuple):
+    """Access control entries to write (API 30)."""
+
+    entries: tuple[AclEntry, ...]
+
+
+class DeleteAcls(NamedTuple):
+    """Filters whose entries go (API 31)."""
+
+    filters: tuple[AclFilter, ...]
 
 
 class ElectionType(IntEnum):
@@ -272,6 +285,8 @@ Request = (
     | RegisterController
     | AssignReplicas
     | AlterScramCredentials
+    | CreateAcls
+    | DeleteAcls
 )
 
 # Responses ---------------------------------------------------------------------------------
@@ -395,6 +410,33 @@ class AssignReplicasResult(NamedTuple):
     results: tuple[AssignedReplica, ...]
 
 
+class AclOutcome(NamedTuple):
+    """What became of one entry."""
+
+    error_code: ErrorCode
+    message: str | None = None
+
+
+class CreateAclsResult(NamedTuple):
+    """In the order of the request. An entry that exists already is a success."""
+
+    results: tuple[AclOutcome, ...]
+
+
+class DeletedAcls(NamedTuple):
+    """The entries that one filter found."""
+
+    error_code: ErrorCode
+    message: str | None = None
+    found: tuple[AclEntry, ...] = ()
+
+
+class DeleteAclsResult(NamedTuple):
+    """In the order of the request. Two filters may have found the same entry."""
+
+    results: tuple[DeletedAcls, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIdsResult:
     """The broker owns `first_producer_id` and the `count` - 1 ids after it, for ever."""
@@ -445,6 +487,8 @@ Response = (
     | AlterReassignmentsResult
     | ListReassignmentsResult
     | AllocateProducerIdsResult
+    | CreateAclsResult
+    | DeleteAclsResult
     | AssignReplicasResult
     | UnregisterBrokerResult
     | UpdateFeaturesResult

@@ -6,7 +6,8 @@ brokers that no record names are shared between the images. Beside the image it 
 changed, so that replicas, caches and coordinators look at nothing else.
 
 Topics and the cluster's nodes have a part each (`topics_delta.py`, `cluster_delta.py`); configs,
-features, producer ids, transactions and the records that are only kept are here.
+features, producer ids, access control entries, transactions and the records that are only kept are
+here.
 
 A metadata transaction (KIP-868) hides its records until it ends: they are carried by the image as
 `open_transaction` and replayed, with their own offsets, by the end record; an abort forgets them.
@@ -25,7 +26,7 @@ from tidelog.metadata.cluster_delta import ClusterDelta
 from tidelog.metadata.image import TOPIC_RESOURCE, ConfigResource, MetadataImage, TopicImage
 from tidelog.metadata.records import MetadataRecord
 from tidelog.metadata.topics_delta import TopicsDelta
-from tidelog.model import TopicId
+from tidelog.model import TopicId, Uuid
 
 _NOTHING: Final[dict[int, None]] = {}
 
@@ -40,6 +41,8 @@ class MetadataDelta:
         self._cluster = ClusterDelta(image)
         # An own copy of the image's kept records, made by the first change.
         self._kept: dict[tuple[object, ...], MetadataRecord] | None = None
+        # An own copy of the image's access control entries, made by the first change.
+        self._acls: dict[Uuid, records.AccessControlEntryRecord] | None = None
         # An own copy of the image's feature levels, made by the first change.
         self._features: dict[str, int] | None = None
         # Resources with a changed config to their configs, complete; may be empty.
@@ -134,6 +137,7 @@ class MetadataDelta:
             features=image.features if self._features is None else self._features,
             next_producer_id=self._next_producer_id,
             open_transaction=transaction,
+            acls=image.acls if self._acls is None else self._acls,
             kept_records=image.kept_records if self._kept is None else self._kept,
         )
 
@@ -179,6 +183,19 @@ class MetadataDelta:
         )
         self._next_producer_id = record.next_producer_id
 
+    # Access control entries ------------------------------------------------------------------
+
+    def _on_acl(self, record: records.AccessControlEntryRecord) -> None:
+        self._own_acls()[record.id] = record
+
+    def _on_acl_removed(self, record: records.RemoveAccessControlEntryRecord) -> None:
+        self._own_acls().pop(record.id, None)
+
+    def _own_acls(self) -> dict[Uuid, records.AccessControlEntryRecord]:
+        if self._acls is None:
+            self._acls = dict(self.image.acls)
+        return self._acls
+
     # Records that are only kept --------------------------------------------------------------
 
     def _on_kept(self, record: Any) -> None:
@@ -218,14 +235,12 @@ class MetadataDelta:
 _TRANSACTION_ENDS: Final = (records.EndTransactionRecord, records.AbortTransactionRecord)
 
 _KEPT: Final[dict[type, tuple[str, ...]]] = {
-    records.AccessControlEntryRecord: ("id",),
     records.UserScramCredentialRecord: ("name", "mechanism"),
     records.DelegationTokenRecord: ("token_id",),
     records.ClientQuotaRecord: ("key",),
 }
-"""What names one of these kinds (KIP-801, KIP-900, KIP-48, KIP-546)."""
+"""What names one of these kinds (KIP-900, KIP-48, KIP-546)."""
 _REMOVED: Final[dict[type, type[MetadataRecord]]] = {
-    records.RemoveAccessControlEntryRecord: records.AccessControlEntryRecord,
     records.RemoveUserScramCredentialRecord: records.UserScramCredentialRecord,
     records.RemoveDelegationTokenRecord: records.DelegationTokenRecord,
 }
@@ -236,6 +251,8 @@ _REPLAYERS: Final[dict[type, Callable[[MetadataDelta, Any], None]]] = {
     records.ConfigRecord: MetadataDelta._on_config,
     records.FeatureLevelRecord: MetadataDelta._on_feature_level,
     records.ProducerIdsRecord: MetadataDelta._on_producer_ids,
+    records.AccessControlEntryRecord: MetadataDelta._on_acl,
+    records.RemoveAccessControlEntryRecord: MetadataDelta._on_acl_removed,
     records.BeginTransactionRecord: MetadataDelta._on_begin_transaction,
     records.EndTransactionRecord: MetadataDelta._on_end_transaction,
     records.AbortTransactionRecord: MetadataDelta._on_abort_transaction,

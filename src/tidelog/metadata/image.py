@@ -10,9 +10,9 @@ committed), and going back to an earlier state is a pointer assignment.
 Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
 or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
 
-Left out: access control lists, quotas, delegation tokens. No component needs them yet; the newest
-record of each is kept as it is (`kept_records`), so that a snapshot loses nothing. SCRAM
-credentials are kept in the same way, and found there.
+Left out: quotas, delegation tokens. No component needs them yet; the newest record of each is kept
+as it is (`kept_records`), so that a snapshot loses nothing. SCRAM credentials are kept in the same
+way, and found there.
 
 Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
 """
@@ -22,7 +22,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from tidelog.metadata.records import MetadataRecord, UserScramCredentialRecord
+from tidelog.metadata.records import (
+    AccessControlEntryRecord,
+    MetadataRecord,
+    UserScramCredentialRecord,
+)
 from tidelog.model import (
     LOST_DIRECTORY,
     NO_LEADER,
@@ -178,6 +182,8 @@ class MetadataImage:
     open_transaction: tuple[tuple[MetadataRecord, int], ...] | None = None
     """Records (with offsets) of a metadata transaction that has begun and not ended: they do not
     count yet. `None` outside of a transaction."""
+    acls: Mapping[Uuid, AccessControlEntryRecord] = field(default_factory=dict)
+    """The access control entries by their ids, the oldest first."""
     kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
     """The newest record of each thing that is kept as it is, by kind and identity."""
 

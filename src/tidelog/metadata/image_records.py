@@ -3,8 +3,8 @@
 Replaying the records of `image_records(image)` on the empty image gives `image` again
 (*SnapshotIsImage*). The order is Kafka's, so that each record finds what it speaks of: features
 first (`metadata.version` before all), then nodes, topics with their partitions, configs, producer
-ids, and last what no component reads yet. Within a kind the order is that of names and numbers:
-equal images give equal bytes on every node.
+ids, access control entries, and last what no component reads yet. Within a kind the order is that
+of names and numbers: equal images give equal bytes on every node.
 
 Records come one by one from a generator: an image never changes, so it can be written as slowly as
 its node likes.
@@ -53,6 +53,8 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         yield records.ProducerIdsRecord(
             broker_id=_NO_BROKER, broker_epoch=_NO_BROKER, next_producer_id=image.next_producer_id
         )
+    for acl_id in sorted(image.acls):
+        yield image.acls[acl_id]
     for identity in sorted(image.kept_records, key=repr):
         yield image.kept_records[identity]
 

@@ -1,4 +1,4 @@
 """Who asks, and what a request needs: values that brokers and controllers share.
 
-Left out, until there is an authorizer: access control lists, SASL, quotas.
+`authorizer.py` decides by access control lists.
 """

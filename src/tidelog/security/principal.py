@@ -14,4 +14,4 @@ class Principal(NamedTuple):
 
 
 ANONYMOUS: Final = Principal("User", "ANONYMOUS")
-"""The client of a connection without authentication, which is every connection today."""
+"""The client of a connection without authentication."""

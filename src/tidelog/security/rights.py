@@ -1,7 +1,8 @@
 """The rights that requests need, in the words and numbers of Kafka's access control lists.
 
-An API declares its `Requirement`s, all of which it needs. A requirement lists alternatives: one of
-its rights is enough (CREATE on the cluster, or CREATE on the topic). Nothing enforces them yet.
+An API declares its checks (`broker/api/checks.py`), each of which has a `Requirement`. A
+requirement lists alternatives: one of its rights is enough (CREATE on the cluster, or CREATE on the
+topic).
 
 Source: KIP-11 and its successors; Kafka's documentation of authorization per protocol.
 """
@@ -74,8 +75,8 @@ NOT_ASKED: Final = -(2**31)
 
 
 def authorized_operations(resource: ResourceType, *, asked: bool) -> int:
-    """The operations that the asking client may do to such a resource, as a sum of powers of two
-    (KIP-430): all of them, as in Kafka without an authorizer, or `NOT_ASKED`."""
+    """All operations on such a resource, as a sum of powers of two (KIP-430), or `NOT_ASKED`. It is
+    what every client may do as long as no check has shown less (`checks.Operations`)."""
     return (
         sum(1 << operation for operation in SUPPORTED_OPERATIONS[resource]) if asked else NOT_ASKED
     )
@@ -96,11 +97,6 @@ class Right(NamedTuple):
 
 Requirement = tuple[Right, ...]
 """Alternatives, of which one is enough."""
-
-CLUSTER_ACTION: Final[tuple[Requirement, ...]] = (
-    (Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
-)
-"""What requests between the nodes of a cluster need."""
 
 
 def on(operation: Operation, *resources: ResourceType, condition: str = "") -> Requirement:

@@ -10,12 +10,12 @@ and a nested entity may be a dict of its values. `plain` gives such a dict of a 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import Field, fields
+from dataclasses import Field, fields, replace
 from functools import cache, partial
 from typing import Any, get_args, get_origin
 
 from tidelog.wire.primitives import Encoded
-from tidelog.wire.schema import array_length, write_entity
+from tidelog.wire.schema import array_length, read_array_length, write_entity
 from tidelog.wire.values import CONVERSIONS
 
 Entity = Any
@@ -50,12 +50,12 @@ def _converter(item: "Field[Any]") -> Convert | None:
     if (entity_type := _nested_class(item.type)) is not None:
         kio_type, convert = entity_type, partial(_made, entity_type)
     if kio_type is None:
-        return tuple if _is_array(item) else None
+        return tuple if is_array(item) else None
 
     def convert_item(value: Any) -> Any:
         return value if value.__class__ is kio_type or value is None else convert(value)
 
-    return _of_items(convert_item) if _is_array(item) else convert_item
+    return _of_items(convert_item) if is_array(item) else convert_item
 
 
 @cache
@@ -66,7 +66,7 @@ def from_kio(entity_type: type) -> dict[str, Convert]:
 
 def _back_converter(item: "Field[Any]") -> Convert:
     *_, convert = CONVERSIONS.get(item.metadata.get("kafka_type"), (_same,))
-    return _of_items(convert) if _is_array(item) and convert is not _same else convert
+    return _of_items(convert) if is_array(item) and convert is not _same else convert
 
 
 def _same(value: Any) -> Any:
@@ -80,7 +80,15 @@ def _of_items(convert: Convert) -> Convert:
     return convert_all
 
 
-def _is_array(item: "Field[Any]") -> bool:
+def nested_type(item: "Field[Any]") -> type:
+    """The class of a nested entity field."""
+    found = _nested_class(item.type)
+    assert found is not None, f"{item.name} holds no entity"
+    return found
+
+
+def is_array(item: "Field[Any]") -> bool:
+    """Whether a field of an entity class is an array."""
     return any(get_origin(each) is tuple for each in (item.type, *get_args(item.type)))
 
 
@@ -126,6 +134,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(each) for each in value]
     return plain(value) if hasattr(value, "__version__") else value
+
+
+def extended(entity: Entity, name: str, rows: tuple[Entity, ...]) -> Entity:
+    """The entity with more rows in an array, which may be encoded already."""
+    items = getattr(entity, name)
+    if items.__class__ is not Encoded:
+        return replace(entity, **{name: (*items, *rows)})
+    item_type = nested(entity.__class__, name)
+    count, start = read_array_length(item_type, items)
+    out = array_length(item_type, count + len(rows)) + items[start:]
+    for row in rows:
+        write_entity(out, row)
+    return replace(entity, **{name: Encoded(out)})
 
 
 class ArrayWriter:

@@ -327,3 +327,8 @@ def array_length(item_type: Any, count: int) -> bytearray:
     out = bytearray()
     (COMPACT if item_type.__flexible__ else LEGACY_32).write(out, count)
     return out
+
+
+def read_array_length(item_type: Any, array: bytes) -> tuple[int, int]:
+    """How many entities an encoded array has, and where they begin."""
+    return (COMPACT if item_type.__flexible__ else LEGACY_32).read(array, 0)

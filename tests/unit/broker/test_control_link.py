@@ -7,6 +7,7 @@ import pytest
 from tests.unit.controller.harness import NODE_ID, Stage, a_stage
 from tidelog.broker.api import k19_create_topics, k55_describe_quorum
 from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.authorization import Authorization
 from tidelog.broker.connections import Connection, Connections, RequestContext
 from tidelog.broker.control_link import (
     FORWARD_RETRY_MS,
@@ -16,6 +17,7 @@ from tidelog.broker.control_link import (
     ForwardLedHere,
 )
 from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, Purpose
+from tidelog.config.values import AuthorizationConfig
 from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
@@ -25,6 +27,7 @@ from tidelog.controller.messages import (
 from tidelog.controller.topic_messages import CreateTopics, CreateTopicsResult, NewTopic
 from tidelog.env.effects import Close, CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
+from tidelog.env.trace import Level, Trace, TraceList
 from tidelog.errors import ErrorCode, MalformedFrame
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.model import Endpoint
@@ -53,6 +56,7 @@ class Desk:
             apis=APIS,
             controller=self.stage.controller,
             peers=self.peers,
+            authorization=Authorization(AuthorizationConfig(), Trace(TraceList(), Level.INFO)),
             request_timeout_ms=TIMEOUT_MS,
             session_timeout_ms=SESSION_MS,
         )

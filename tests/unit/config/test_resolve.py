@@ -118,7 +118,7 @@ def test_a_kafka_file_is_read_whole() -> None:
         ("node__id", "9", "not among `controller.quorum.voters`", "9@host:port"),
         ("broker__id", "5", "`broker.id` is `5`", "remove `broker.id`"),
         ("process__roles", "broker", "`process.roles`", "broker,controller"),
-        ("authorizer__class__name", "x.Y", "access control", "no ACLs yet"),
+        ("authorizer__class__name", "x.Y", "does not exist here", "StandardAuthorizer"),
         ("broker__heartbeat__interval__ms", "10000", "more than `broker.session", "lower"),
         ("replica__lag__time__max__ms", "100", "`replica.fetch.wait.max.ms` is `500`", "lower"),
         ("remote__storage__enable", "true", "unknown property", ""),

@@ -40,11 +40,13 @@ from tidelog.metadata.records import (
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
     UnregisterControllerRecord,
+    UserScramCredentialRecord,
 )
 from tidelog.metadata.topics_delta import merge_partition
 from tidelog.model import Endpoint, TopicId, Uuid, uuid_to_text
@@ -375,8 +377,8 @@ def test_producer_ids_only_grow() -> None:
         step(image, ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=999))
 
 
-def test_kinds_that_no_component_reads_are_kept_as_they_are() -> None:
-    """Goal: a log with access control entries replays, and a snapshot will not lose them."""
+def test_access_control_entries_come_and_go_by_their_ids() -> None:
+    """Goal: the image has what the log says, also when an id is removed that is not there."""
     entry = AccessControlEntryRecord(
         id=Uuid(b"a" * 16),
         resource_type=2,
@@ -387,8 +389,19 @@ def test_kinds_that_no_component_reads_are_kept_as_they_are() -> None:
         operation=3,
         permission_type=3,
     )
-    kept = {(18, entry.id): entry}
-    assert step(EMPTY_IMAGE, entry) == MetadataImage(offset=0, epoch=1, kept_records=kept)
+    image = step(EMPTY_IMAGE, entry)
+    assert image == MetadataImage(offset=0, epoch=1, acls={entry.id: entry})
+    removal = RemoveAccessControlEntryRecord(id=entry.id)
+    assert step(image, removal, removal).acls == {}
+
+
+def test_kinds_that_no_component_reads_are_kept_as_they_are() -> None:
+    """Goal: a log with credentials replays, and a snapshot will not lose them."""
+    credential = UserScramCredentialRecord(
+        name="ada", mechanism=1, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+    )
+    kept = {(11, "ada", 1): credential}
+    assert step(EMPTY_IMAGE, credential) == MetadataImage(offset=0, epoch=1, kept_records=kept)
 
 
 # Metadata transactions ---------------------------------------------------------------------

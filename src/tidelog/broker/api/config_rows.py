@@ -8,6 +8,9 @@ encodes each set of them once.
 
 from collections.abc import Callable, Mapping, Sequence
 
+from tidelog.broker.api.checks import Check, Each
+from tidelog.metadata.image import GROUP_RESOURCE, TOPIC_RESOURCE
+from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.entities import ArrayWriter
 from tidelog.wire.primitives import Encoded
 
@@ -43,3 +46,23 @@ class ConfigRows:
                 rows.add(**row)
             found = self._encoded[key] = rows.array()
         return found
+
+
+def config_rights(operation: Operation, answer: str) -> tuple[Check, ...]:
+    """What is asked about each resource of a request: the right on a topic or a group, else on the
+    cluster. `answer` is the array of the answer."""
+    own = {TOPIC_RESOURCE: ResourceType.TOPIC, GROUP_RESOURCE: ResourceType.GROUP}
+
+    def each(resource: ResourceType, kinds: tuple[int, ...], *, inside: bool = True) -> Each:
+        return Each(
+            rights=on(operation, resource),
+            rows="resources",
+            name="resource_name",
+            answer=answer,
+            about=lambda row: (row.resource_type in kinds) is inside,
+        )
+
+    return (
+        *(each(resource, (kind,)) for kind, resource in own.items()),
+        each(ResourceType.CLUSTER, tuple(own), inside=False),
+    )

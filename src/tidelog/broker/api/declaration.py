@@ -24,8 +24,7 @@ The forms of errors: a `ControllerApi` and a `QuorumQueryApi` have `refusal_of` 
 is refused as a whole; a `LocalApi` puts errors into its answer by itself, and has `unsupported`
 if clients with unknown versions get an answer, which is ApiVersions alone (KIP-511).
 
-Invariants: a declaration is a constant of its module, and never changes. Left out: the rights are
-declared and not enforced.
+Invariant: a declaration is a constant of its module, and never changes.
 """
 
 import dataclasses
@@ -35,6 +34,7 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from tidelog.broker.api.answers import Answer, NodeT, refused_plainly
+from tidelog.broker.api.checks import CLUSTER_ACTION, Check, cluster
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.long_answers import Pieces
 from tidelog.controller import messages as controller_messages
@@ -46,7 +46,7 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import messages as quorum_messages
 from tidelog.kraft.messages import VoterChangeResponse
-from tidelog.security.rights import CLUSTER_ACTION, Operation, Requirement, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.api import VersionRange as VersionRange
@@ -91,8 +91,9 @@ class Declaration:
     """The first version that ApiVersions lists, if it is lower than what is served."""
     sent_version: int | None = None
     """The version that our own nodes send; `None` for an API that they never call."""
-    requires: tuple[Requirement, ...] = ()
-    """The rights that a request needs, all of them."""
+    requires: tuple[Check, ...]
+    """What is asked before a request is handled: all of it must be allowed. There is no default:
+    an API that everybody may use says so (`checks.NOTHING`)."""
     name: str = dataclasses.field(init=False)
     """Kafka's name: `CreateTopics`. Kept, because every request says it (`env/steps.py`)."""
 
@@ -207,7 +208,7 @@ class VoterChangeApi(Declaration):
     answered_by: ClassVar = "the quorum's leader"
 
     listeners: tuple[Listener, ...] = BROKERS_AND_CONTROLLERS
-    requires: tuple[Requirement, ...] = (on(Operation.ALTER, ResourceType.CLUSTER),)
+    requires: tuple[Check, ...] = (cluster(Operation.ALTER),)
 
     def answer(self, version: int, response: VoterChangeResponse) -> Entity:
         """The answer to a request in its version."""
@@ -236,7 +237,7 @@ class QuorumApi(Declaration, Generic[RequestT, ResponseT]):
     answered_by: ClassVar = "this node's replica of the metadata log"
 
     listeners: tuple[Listener, ...] = CONTROLLERS
-    requires: tuple[Requirement, ...] = CLUSTER_ACTION
+    requires: tuple[Check, ...] = CLUSTER_ACTION
     request_of: Callable[[RequestHeader, memoryview, int], RequestT]
     """From the frame, whose body begins at an offset."""
     reply_of: Callable[[RequestHeader, ResponseT], list[Chunk]]

@@ -1,7 +1,9 @@
 """Produce (0), versions 3-13: records for the partitions led here.
 
 A request with transactional records and no transactional id is refused as a whole, with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED. Refused before the log is asked, in this order: a topic id
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED. With an authorizer the client needs WRITE on the
+transactional id of transactional records, and on each topic. Refused before the log is asked, in
+this order: a topic id
 that is unknown (version 13 and up), a topic or partition that the metadata does not have, zstd
 before version 7, internal topics from clients. Transactional records of more than one producer are
 INVALID_PRODUCER_ID_MAPPING as a whole. `replication/` checks everything else: leadership, min ISR,
@@ -20,6 +22,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidelog.broker.api import transaction_errors
+from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
 from tidelog.broker.api.needs import HasClock, HasImage, HasReplicas, HasTrace
@@ -58,6 +61,11 @@ _BAD_BATCH: Final = frozenset(
 )
 """What only the sender of a batch can fix."""
 
+_WRITE: Final = on(Operation.WRITE, ResourceType.TOPIC)
+_WRITE_TRANSACTION: Final = on(
+    Operation.WRITE, ResourceType.TRANSACTIONAL_ID, condition="transactional records"
+)
+
 _FLAGS_AT: Final = CRC_START + 1
 """The low byte of a batch's attributes: codec and flags."""
 
@@ -85,9 +93,7 @@ def handle(
     request = wire.parse_request(version, frame, offset)
     partitions: list[ProducePartition] = []
     refused: list[ProducedPartition] = []
-    if request.transactional_id is None and any(
-        _flags(partition) & TRANSACTIONAL_FLAG for partition in request.partitions
-    ):
+    if _is_denied_transaction(context, request):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         refused = [_failed(partition, code) for partition in request.partitions]
         on_reply(node, ProduceCall(context, request.acks, refused), wire.ProduceResponse([]))
@@ -97,6 +103,7 @@ def handle(
         refused = [_failed(partition, code) for partition in request.partitions]
         on_reply(node, ProduceCall(context, request.acks, refused), wire.ProduceResponse([]))
         return
+    request = _without_denied(node, context, request, refused)
     for partition in request.partitions:
         found, code = _resolve(node, context, request, partition, version)
         if code is ErrorCode.NONE:
@@ -107,6 +114,38 @@ def handle(
     accepted = request._replace(partitions=partitions)
     bumps_epoch = version >= transaction_errors.FIRST_PRODUCE_THAT_ADDS
     node.replicas.produce(accepted, call, now, node.wall_ms(now), bumps_epoch=bumps_epoch)
+
+
+def _is_denied_transaction(context: RequestContext, request: ProduceRequest) -> bool:
+    """Whether there are transactional records, of no transactional id or of one that the client may
+    not use. What counts is the flag of a batch and not the request's word (CVE-2018-17196)."""
+    access, transactional_id = context.access, request.transactional_id
+    if transactional_id is not None and access.is_unlimited:
+        return False
+    return any(_flags(each) & TRANSACTIONAL_FLAG for each in request.partitions) and (
+        transactional_id is None or not access.meets(_WRITE_TRANSACTION, transactional_id)
+    )
+
+
+def _without_denied(
+    node: Node, context: RequestContext, request: ProduceRequest, refused: list[ProducedPartition]
+) -> ProduceRequest:
+    """The request without the partitions that the client may not write to, which are refused. The
+    name of a topic is a secret and its id is not."""
+    access = context.access
+    if access.is_unlimited:
+        return request
+    allowed: list[ProducePartition] = []
+    for partition in request.partitions:
+        name: str | None = partition.topic
+        if context.header.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            topic = node.image.topics_by_id.get(partition.topic_id)
+            name = None if topic is None else topic.name
+        if name is None or access.meets(_WRITE, name):
+            allowed.append(partition)
+        else:
+            refused.append(_failed(partition, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    return request._replace(partitions=allowed)
 
 
 def _has_many_producers(request: ProduceRequest) -> bool:
@@ -223,9 +262,6 @@ API: Final = HotApi(
     listeners=BROKERS,
     versions=VersionRange(3, 13),
     advertised_from=0,
-    requires=(
-        on(Operation.WRITE, ResourceType.TOPIC),
-        on(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, condition="transactional records"),
-    ),
+    requires=(InHandler(rights=_WRITE), InHandler(rights=_WRITE_TRANSACTION)),
     handle=handle,
 )

@@ -8,16 +8,17 @@ one. Otherwise Kafka names -1, which no client can use: librdkafka counts it as 
 has no leader at all.
 
 **Followers.** A follower's fetch moves the high watermark. A client that passed for a follower
-could have records acknowledged that no replica holds (CVE-2018-1288). Kafka's ACLs ask for
-CLUSTER_ACTION. Until there are ACLs here, a fetch with a replica id must come by the inter-broker
-listener and carry the broker epoch of a registration. Brokers send it since version 15, and the
+could have records acknowledged that no replica holds (CVE-2018-1288). So a fetch with a replica id
+must come by the inter-broker listener, from a principal with CLUSTER_ACTION if there is an
+authorizer, and carry the broker epoch of a registration. Brokers send it since version 15, and the
 leader compares it (`replication.brokers`). Any other fetch with a replica id is refused before it
 has an effect.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
 from tidelog.broker.api.needs import HasConfig, HasFetchSessions, HasImage, HasReplicas
@@ -26,11 +27,12 @@ from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import NO_EPOCH
-from tidelog.replication.interest import Interest
+from tidelog.replication.interest import Interest, interest_of
+from tidelog.security.authorizer import Access
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire import fetch as wire
 from tidelog.wire.api import ApiKey
-from tidelog.wire.fetch import FetchedPartition, FetchRequest, FetchResponse
+from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, FetchResponse
 
 SENT_VERSION: Final = 18
 """What followers send."""
@@ -39,6 +41,8 @@ FIRST_VERSION_WITH_LEADER_HINTS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 FIRST_VERSION_FOR_FOLLOWER_READS: Final = 11
 
+_READ: Final = on(Operation.READ, ResourceType.TOPIC)
+_CLUSTER_ACTION: Final = on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="replica id")
 _STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -55,6 +59,8 @@ class FetchCall:
     session: FetchSession | None
     # Whether every partition must be listed: a full fetch.
     full: bool
+    # Partitions that the client may not read: never looked at, and in every answer.
+    denied: list[FetchedPartition] = field(default_factory=list)
 
 
 def handle(
@@ -74,6 +80,11 @@ def handle(
     if code is not ErrorCode.NONE:
         on_reply(node, call, _refusal(interest, code))
         return
+    if not context.access.is_unlimited and request.replica_id < 0:
+        interest, call.denied = _allowed(node, context.access, session, interest, request)
+        if not interest.wanted:
+            on_reply(node, call, FetchResponse(0, ErrorCode.NONE, 0, []))
+            return
     if request.replica_id >= 0:
         # Where it only follows, this is the one connection whose end shows its death.
         context.connection.broker_id = request.replica_id
@@ -91,11 +102,47 @@ def _objection(node: Node, context: RequestContext, request: FetchRequest) -> Er
     """Why the sender is not accepted as the replica whose id it sends; NONE if it is."""
     if request.replica_id < 0:
         return ErrorCode.NONE
-    if context.listener != node.config.inter_broker_listener_name:
+    is_broker = context.access.meets(_CLUSTER_ACTION, None)
+    if context.listener != node.config.inter_broker_listener_name or not is_broker:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if request.replica_epoch == NO_EPOCH:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     return ErrorCode.NONE
+
+
+def _allowed(
+    node: Node,
+    access: Access,
+    session: FetchSession | None,
+    interest: Interest,
+    request: FetchRequest,
+) -> tuple[Interest, list[FetchedPartition]]:
+    """What the client may read of what it asks for, and the answers about the rest. A session that
+    asked for nothing new, by a connection that may read all of it, is not looked through again."""
+    if session is not None and session.allowed_for is access and not request.partitions:
+        return interest, []
+    may = [_may_read(node, access, each.want, interest) for each in interest.wanted.values()]
+    if session is not None:
+        session.allowed_for = access if all(may) else None
+    if all(may):
+        return interest, []
+    wants = [each.want for each in interest.wanted.values()]
+    allowed = [want for want, allows in zip(wants, may, strict=True) if allows]
+    denied = [
+        _failed(want, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for want, allows in zip(wants, may, strict=True)
+        if not allows
+    ]
+    return interest_of(allowed, by_id=interest.by_id, standing=False), denied
+
+
+def _may_read(node: Node, access: Access, want: FetchPartition, interest: Interest) -> bool:
+    """Whether the log may be asked, which knows what to say about an unknown id."""
+    name: str | None = want.topic
+    if interest.by_id:
+        topic = node.image.topics_by_id.get(want.topic_id)
+        name = None if topic is None else topic.name
+    return name is None or access.meets(_READ, name)
 
 
 def _bounded(node: Node, request: FetchRequest) -> FetchRequest:
@@ -108,16 +155,19 @@ def _bounded(node: Node, request: FetchRequest) -> FetchRequest:
 def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:
     """The same code for all that is asked for; the next fetch finds all of it changed."""
     interest.make_all_due()
-    answers = [
-        FetchedPartition(topic, topic_id, number, code, -1, -1, -1, [], 0)
-        for topic, topic_id, number, *_ in (each.want for each in interest.wanted.values())
-    ]
+    answers = [_failed(each.want, code) for each in interest.wanted.values()]
     return FetchResponse(0, ErrorCode.NONE, 0, answers)
+
+
+def _failed(want: FetchPartition, code: ErrorCode) -> FetchedPartition:
+    return FetchedPartition(want.topic, want.topic_id, want.partition, code, -1, -1, -1, [], 0)
 
 
 def on_reply(node: Node, call: FetchCall, response: FetchResponse) -> None:
     """The replicas have answered."""
     context = call.context
+    if call.denied:
+        response = response._replace(partitions=[*response.partitions, *call.denied])
     version = context.header.api_version
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(
         answer.error_code in _STALE_LEADER for answer in response.partitions
@@ -147,9 +197,6 @@ API: Final = HotApi(
     listeners=BROKERS,
     versions=VersionRange(4, 18),
     sent_version=SENT_VERSION,
-    requires=(
-        on(Operation.READ, ResourceType.TOPIC),
-        on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="replica id"),
-    ),
+    requires=(InHandler(rights=_READ), InHandler(rights=_CLUSTER_ACTION)),
     handle=handle,
 )

@@ -6,11 +6,13 @@ The Fetch of the broker listener is `k01_fetch.py`.
 
 from typing import Final
 
+from tidelog.broker.api.checks import DENIED_FETCH, cluster
 from tidelog.broker.api.declaration import QuorumApi, VersionRange
 from tidelog.env.effects import Chunk
 from tidelog.kraft import fetch_codec
 from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse
+from tidelog.security.rights import Operation
 from tidelog.wire import fetch as wire
 from tidelog.wire.api import ApiKey, RequestHeader
 
@@ -32,6 +34,7 @@ API: Final = QuorumApi(
     doc=__doc__,
     versions=VersionRange(4, 18),
     sent_version=SENT_VERSIONS[ApiKey.FETCH],
+    requires=(cluster(Operation.CLUSTER_ACTION, renamed=DENIED_FETCH),),
     request_of=request_of,
     reply_of=reply_of,
 )

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -20,7 +21,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import PARTITION_ANSWER_WORK
 from tidelog.model import NO_EPOCH
 from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity, field, nested
 from tidelog.wire.shapes import Rows, Shape
@@ -82,6 +83,6 @@ API: Final = LocalApi(
     listeners=BROKERS,
     versions=VersionRange(1, 11),
     sent_version=SENT_VERSION,
-    requires=(on(Operation.DESCRIBE, ResourceType.TOPIC),),
+    requires=(topics(Operation.DESCRIBE),),
     handle=handle,
 )

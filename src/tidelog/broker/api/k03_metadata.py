@@ -22,13 +22,17 @@ that an answer leaves out, and after the last one it may never ask again.
 
 Topics that exist are packed by hand and kept (`broker/metadata_rows.py`).
 
-Left out: authorised operations (no ACLs yet: the field has "not asked", -2**31).
+A client sees the topics that it may describe. One that it names and may not is
+TOPIC_AUTHORIZATION_FAILED, whether it exists or not; of one that it asks for by its id the name is
+left out. All clients see the brokers.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import SHOWN, InHandler
 from tidelog.broker.api.cluster_rows import any_alive_broker, brokers_to_name, topic_row
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import (
@@ -55,6 +59,13 @@ from tidelog.wire.values import bytes_of
 
 FIRST_VERSION_BY_TOPIC_ID: Final = 12
 
+_DESCRIBE: Final = on(Operation.DESCRIBE, ResourceType.TOPIC)
+_CREATE: Final = on(
+    Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC, condition="automatic creation"
+)
+_Wanted = tuple[str | None, TopicId, TopicImage | None]
+"""A topic by name and id, and what it is."""
+
 
 class Node(
     HasAutoTopics, HasClusterId, HasConfig, HasImage, HasMetadataRows, HasUnreachable, Protocol
@@ -70,28 +81,63 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         rows = [topic_row(code, wanted.name or "", ZERO_TOPIC_ID) for wanted in request.topics]
         context.answer(_answer(node, context, request, rows))
         return
-    wanted = list(_wanted(node, request, version))
+    wanted, denied = _allowed(node, context, request, list(_wanted(node, request, version)))
     missing = [
         name
         for name, _, topic in wanted
         if topic is None and name is not None and name_fault(name) is None
     ]
-    if missing and field(request, "allow_auto_topic_creation", True):
-        node.auto_topics.create(missing, now)
-    operations = authorized_operations(
-        ResourceType.TOPIC, asked=field(request, "include_topic_authorized_operations", False)
+    if missing and field(request, "allow_auto_topic_creation", True) and node.auto_topics.enabled:
+        barred = {name for name in missing if not context.access.meets(_CREATE, name)}
+        denied += [each for each in wanted if each[0] in barred]
+        wanted = [each for each in wanted if each[0] not in barred]
+        node.auto_topics.create([name for name in missing if name not in barred], now)
+    rows_with = partial(
+        node.metadata_rows.of, node.image, node.unreachable, context.listener, version
     )
-    kept = node.metadata_rows.of(
-        node.image, node.unreachable, context.listener, version, operations
-    )
-    topics = [
-        kept.of(node.image, topic)
-        if topic is not None
-        else _unknown(context, name, topic_id, operations)
-        for name, topic_id, topic in wanted
+    asks = field(request, "include_topic_authorized_operations", False)
+    everything = authorized_operations(ResourceType.TOPIC, asked=asks)
+    topics = []
+    for name, topic_id, topic in wanted:
+        operations = everything
+        if asks and not context.access.is_unlimited:
+            operations = context.access.operations(ResourceType.TOPIC, name or "", asked=True)
+        if topic is None:
+            topics.append(_absent(context, name, topic_id, operations))
+        else:
+            topics.append(rows_with(operations).of(node.image, topic))
+    topics += [
+        _row(context, ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id, NOT_ASKED)
+        for name, topic_id, _ in denied
     ]
-    empty = codec.encode_response(context.header, _answer(node, context, request, ()))
+    empty = codec.encode_response(
+        context.header, context.whole(_answer(node, context, request, ()))
+    )
     context.fill(list(with_topics(version, empty, topics)))
+
+
+def _allowed(
+    node: Node, context: RequestContext, request: Entity, wanted: list[_Wanted]
+) -> tuple[list[_Wanted], list[_Wanted]]:
+    """What the client may know of, and what it asked for and may not: as it was asked for, by name
+    or by id. Of all topics, those that it may not know of are left out."""
+    access = context.access
+    if access.is_unlimited:
+        return wanted, []
+    asks_for_all = _asks_for_all(request, context.header.api_version)
+    known: list[_Wanted] = []
+    denied: list[_Wanted] = []
+    ids = [ZERO_TOPIC_ID] * len(wanted)
+    if not asks_for_all:
+        ids = [TopicId(bytes_of(field(each, "topic_id", None))) for each in request.topics]
+    for asked_id, each in zip(ids, wanted, strict=True):
+        by_id = asked_id != ZERO_TOPIC_ID
+        is_unknown_id = by_id and each[2] is None
+        if is_unknown_id or access.meets(_DESCRIBE, each[0] or "", audits=not asks_for_all):
+            known.append(each)
+        elif not asks_for_all:
+            denied.append((None if by_id else each[0], asked_id, None))
+    return known, denied
 
 
 def _answer(
@@ -121,11 +167,13 @@ def _asks_by_id(request: Entity) -> bool:
     )
 
 
-def _wanted(
-    node: Node, request: Entity, version: int
-) -> Iterable[tuple[str | None, TopicId, TopicImage | None]]:
+def _asks_for_all(request: Entity, version: int) -> bool:
+    return request.topics is None or (version == 0 and not request.topics)
+
+
+def _wanted(node: Node, request: Entity, version: int) -> Iterable[_Wanted]:
     image = node.image
-    if request.topics is None or (version == 0 and not request.topics):
+    if _asks_for_all(request, version):
         for name in sorted(image.topics_by_name):
             topic = image.topics_by_name[name]
             yield name, topic.topic_id, topic
@@ -140,14 +188,19 @@ def _wanted(
             yield wanted.name, (found.topic_id if found else ZERO_TOPIC_ID), found
 
 
-def _unknown(
-    context: RequestContext, name: str | None, topic_id: TopicId, operations: int
-) -> bytes:
+def _absent(context: RequestContext, name: str | None, topic_id: TopicId, operations: int) -> bytes:
     """A topic that is not there; of one that is asked for by id nothing is known to be allowed."""
     if topic_id != ZERO_TOPIC_ID:
         code, operations = ErrorCode.UNKNOWN_TOPIC_ID, NOT_ASKED
     else:
         code = code_of_unknown(name or "")
+    return _row(context, code, name, topic_id, operations)
+
+
+def _row(
+    context: RequestContext, code: ErrorCode, name: str | None, topic_id: TopicId, operations: int
+) -> bytes:
+    """A topic of which nothing is said but its name or id."""
     out = bytearray()
     row = topic_row(code, name, topic_id, operations=operations)
     write_entity(out, make(nested(context.response_type, "topics"), **row))
@@ -159,15 +212,7 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 13),
-    requires=(
-        on(Operation.DESCRIBE, ResourceType.TOPIC),
-        on(
-            Operation.CREATE,
-            ResourceType.CLUSTER,
-            ResourceType.TOPIC,
-            condition="automatic creation",
-        ),
-    ),
+    requires=(InHandler(rights=_DESCRIBE), InHandler(rights=_CREATE), SHOWN),
     handle=handle,
     is_held=True,
 )

@@ -11,6 +11,7 @@ group that does not exist is GROUP_ID_NOT_FOUND, before version 9 ILLEGAL_GENERA
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasClock, HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
@@ -22,7 +23,7 @@ from tidelog.groups.records import CommittedOffset
 from tidelog.metadata.image import TopicImage
 from tidelog.model import NO_EPOCH, NO_TIMESTAMP, TopicId, TopicPartition
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import bytes_of, to_millis
@@ -130,6 +131,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(2, 10),
-    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.READ, ResourceType.TOPIC)),
+    requires=(group(Operation.READ), topics(Operation.READ)),
     handle=handle,
 )

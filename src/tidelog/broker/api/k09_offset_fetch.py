@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Each, Inside, group, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasGroups, HasImage
@@ -62,8 +63,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
 
     gathering = Gathering[dict[str, object]](len(groups), finish)
     require_stable: bool = field(request, "require_stable", False)
-    for index, group in enumerate(groups):
-        _ask(node, group, version, gathering.part(index), now, require_stable=require_stable)
+    for index, each in enumerate(groups):
+        _ask(node, each, version, gathering.part(index), now, require_stable=require_stable)
 
 
 def _ask(
@@ -165,14 +166,26 @@ def _topic_row(
     return {"name": topic.name or "", "topic_id": topic.topic_id, "partitions": rows}
 
 
+_DESCRIBE_GROUP: Final = on(Operation.DESCRIBE, ResourceType.GROUP)
+_PARTITIONS: Final = {"partitions": "partition_indexes"}
+
+
+def _has_one_group(request: Entity) -> bool:
+    return not hasattr(request, "groups")
+
+
 API: Final = LocalApi(
     key=ApiKey.OFFSET_FETCH,
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 10),
     requires=(
-        on(Operation.DESCRIBE, ResourceType.GROUP),
-        on(Operation.DESCRIBE, ResourceType.TOPIC),
+        group(Operation.DESCRIBE, when=_has_one_group, renamed=_PARTITIONS),
+        Each(rights=_DESCRIBE_GROUP, rows="groups", name="group_id"),
+        topics(Operation.DESCRIBE, when=_has_one_group, renamed=_PARTITIONS),
+        Inside(
+            outer="groups", key="group_id", inner=topics(Operation.DESCRIBE, renamed=_PARTITIONS)
+        ),
     ),
     handle=handle,
 )

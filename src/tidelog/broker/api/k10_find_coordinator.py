@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Check, Each, Whole
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasUnreachable
 from tidelog.broker.connections import RequestContext
@@ -29,7 +30,7 @@ from tidelog.errors import ErrorCode
 from tidelog.metadata.image import TopicImage
 from tidelog.model import OFFSETS_TOPIC, SHARES_TOPIC, TRANSACTIONS_TOPIC, TopicId, uuid_from_text
 from tidelog.rsm.placement import partition_of
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation, Requirement, ResourceType, on
 from tidelog.shares.records import SharePartition
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
@@ -156,15 +157,34 @@ _TOPICS: Final[Mapping[int, Callable[[NodeConfig], NewTopic]]] = {
     SHARE: lambda config: shares_topic(config.shares),
 }
 
+
+def _about(key_type: int, rights: Requirement) -> tuple[Check, ...]:
+    """What a question about keys of a type needs: about one, or about each of several."""
+
+    def is_of_type(request: Entity) -> bool:
+        return bool(field(request, "key_type", GROUP) == key_type)
+
+    def has_one(request: Entity) -> bool:
+        return hasattr(request, "key") and is_of_type(request)
+
+    each = Each(rights=rights, rows="coordinator_keys", answer="coordinators", when=is_of_type)
+    if key_type == SHARE:
+        return (each,)
+    return (Whole(rights=rights, name="key", when=has_one), each)
+
+
 API: Final = LocalApi(
     key=ApiKey.FIND_COORDINATOR,
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 6),
     requires=(
-        on(Operation.DESCRIBE, ResourceType.GROUP, condition="key type 0"),
-        on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, condition="key type 1"),
-        on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="key type 2"),
+        *_about(GROUP, on(Operation.DESCRIBE, ResourceType.GROUP, condition="key type 0")),
+        *_about(
+            TRANSACTION,
+            on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, condition="key type 1"),
+        ),
+        *_about(SHARE, on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="key type 2")),
     ),
     handle=handle,
     is_held=True,

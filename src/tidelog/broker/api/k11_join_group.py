@@ -8,6 +8,7 @@ answer of its own (MEMBER_ID_REQUIRED, KIP-394); from version 5 on members may b
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
@@ -15,7 +16,7 @@ from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.groups.messages import GroupProtocol, JoinGroup, JoinGroupResult, Response
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import to_millis
@@ -65,6 +66,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 9),
-    requires=(on(Operation.READ, ResourceType.GROUP),),
+    requires=(group(Operation.READ),),
     handle=handle,
 )

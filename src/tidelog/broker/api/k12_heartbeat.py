@@ -7,6 +7,7 @@ the member to join again.
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
@@ -14,7 +15,7 @@ from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.groups.messages import Heartbeat, HeartbeatResult, Response
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
@@ -40,6 +41,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 4),
-    requires=(on(Operation.READ, ResourceType.GROUP),),
+    requires=(group(Operation.READ),),
     handle=handle,
 )

@@ -8,6 +8,7 @@ that it takes the group for (KIP-559), which is checked; one that does not is re
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
@@ -16,7 +17,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import Response, SyncGroup, SyncGroupResult
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
@@ -53,6 +54,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
-    requires=(on(Operation.READ, ResourceType.GROUP),),
+    requires=(group(Operation.READ),),
     handle=handle,
 )

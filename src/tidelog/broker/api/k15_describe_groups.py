@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Each, Operations
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasGroups
@@ -76,6 +77,9 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 6),
-    requires=(on(Operation.DESCRIBE, ResourceType.GROUP),),
+    requires=(
+        Each(rights=on(Operation.DESCRIBE, ResourceType.GROUP), rows="groups", blank=0),
+        Operations(resource=ResourceType.GROUP, rows="groups", name="group_id"),
+    ),
     handle=handle,
 )

@@ -9,6 +9,7 @@ depends on upper and lower case.
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Listed
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
@@ -47,6 +48,12 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
-    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER, ResourceType.GROUP),),
+    requires=(
+        Listed(
+            rights=on(Operation.DESCRIBE, ResourceType.CLUSTER, ResourceType.GROUP),
+            rows="groups",
+            name="group_id",
+        ),
+    ),
     handle=handle,
 )

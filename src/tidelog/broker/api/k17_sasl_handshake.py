@@ -8,6 +8,7 @@ not time to log in again, the answer is ILLEGAL_SASL_STATE without a list.
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasLogins
 from tidelog.broker.connections import RequestContext
@@ -33,5 +34,6 @@ API: Final = LocalApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 1),
     sent_version=1,
+    requires=NOTHING,
     handle=handle,
 )

@@ -11,6 +11,7 @@ import re
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, Listener, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasApis, HasConfig, HasImage, HasLogins, HasQuorum
 from tidelog.broker.connections import RequestContext
@@ -97,6 +98,7 @@ API: Final = LocalApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 4),
     sent_version=SENT_VERSIONS[ApiKey.API_VERSIONS],
+    requires=NOTHING,
     handle=handle,
     unsupported=unsupported,
 )

@@ -1,9 +1,11 @@
 """CreateTopics (19), versions 2-7, decided by the active controller."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import Answer, refused_each, reply
+from tidelog.broker.api.checks import Asked, Check, Each
 from tidelog.broker.api.config_rows import ConfigRows, Row
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.broker.api.k32_describe_configs import CONFIG
@@ -16,6 +18,7 @@ from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, nested
 from tidelog.wire.shapes import Place, Shape, tuples
+from tidelog.wire.values import error_of
 
 TIMEOUT_MS: Final = 30_000
 _FIRST_WITH_CONFIGS: Final = 5
@@ -72,13 +75,43 @@ def _refused(request: Entity, refused: Refused) -> messages.CreateTopicsResult:
     return messages.CreateTopicsResult(tuple(topics))
 
 
+class _ShownConfigs(Check):
+    """A topic that was made is shown with its configs to those who may describe them."""
+
+    rights = on(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, condition="configs in the answer")
+
+    def apply(self, asked: Asked) -> None:
+        """Hides configs and counts."""
+        if asked.response_type.__version__ >= _FIRST_WITH_CONFIGS:  # type: ignore[attr-defined]
+            asked.amendments.append(self._hidden)
+
+    def _hidden(self, asked: Asked, answer: Entity) -> Entity:
+        topics = [
+            topic
+            if error_of(topic.error_code) is not ErrorCode.NONE
+            or asked.access.meets(self.rights, topic.name, audits=False)
+            else replace(
+                topic,
+                configs=(),
+                topic_config_error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+                num_partitions=-1,
+                replication_factor=-1,
+            )
+            for topic in answer.topics
+        ]
+        return replace(answer, topics=tuple(topics))
+
+
 API: Final = ControllerApi(
     key=ApiKey.CREATE_TOPICS,
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(2, 7),
     sent_version=7,
-    requires=(on(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC),),
+    requires=(
+        Each(rights=on(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC), rows="topics"),
+        _ShownConfigs(),
+    ),
     message=MESSAGE,
     result=RESULT,
     refusal_of=refused_each(RESULT, _refused),

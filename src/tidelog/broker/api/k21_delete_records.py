@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasImage, HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -17,7 +18,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import INTERNAL_TOPICS
 from tidelog.replication.messages import DeletedRecords, DeleteRecordsResult, RecordsToDelete
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape
@@ -74,6 +75,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.DELETE, ResourceType.TOPIC),),
+    requires=(topics(Operation.DELETE),),
     handle=handle,
 )

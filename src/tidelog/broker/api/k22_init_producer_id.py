@@ -10,13 +10,14 @@ empty transactional id. Fenced is PRODUCER_FENCED from version 4 on.
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Whole, transaction
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasProducerIds, HasTransactions
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.transaction_calls import ask_for_producer, fenced_code
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.security.rights import Operation, ResourceType, Right, on
+from tidelog.security.rights import Operation, ResourceType, Right
 from tidelog.transactions.messages import InitProducerId, ProducerGranted
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
@@ -50,16 +51,24 @@ def _answer(context: RequestContext, granted: ProducerGranted) -> None:
     context.answer(reply(context.response_type, **granted._replace(error_code=code)._asdict()))
 
 
+def _is_transactional(request: Entity) -> bool:
+    return request.transactional_id is not None
+
+
 API: Final = LocalApi(
     key=ApiKey.INIT_PRODUCER_ID,
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
     requires=(
-        on(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, condition="transactional id"),
-        (
-            Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "no transactional id"),
-            Right(Operation.WRITE, ResourceType.TOPIC, "no transactional id"),
+        transaction(when=_is_transactional),
+        Whole(
+            rights=(
+                Right(Operation.WRITE, ResourceType.TOPIC, "no transactional id"),
+                Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "no transactional id"),
+            ),
+            any_name=True,
+            when=lambda request: not _is_transactional(request),
         ),
     ),
     handle=handle,

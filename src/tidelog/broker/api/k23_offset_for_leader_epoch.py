@@ -3,6 +3,7 @@
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Each
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -40,9 +41,13 @@ API: Final = LocalApi(
     listeners=BROKERS,
     versions=VersionRange(2, 4),
     requires=(
-        (
-            Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
-            Right(Operation.DESCRIBE, ResourceType.TOPIC),
+        Each(
+            rights=(
+                Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+                Right(Operation.DESCRIBE, ResourceType.TOPIC),
+            ),
+            rows="topics",
+            name="topic",
         ),
     ),
     handle=handle,

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Asked, Check, Each, cluster, transaction
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
+from tidelog.broker.api.mirroring import mirrored
 from tidelog.broker.api.needs import HasImage, HasTransactions
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.transaction_calls import fenced_code
@@ -31,7 +33,7 @@ from tidelog.transactions.messages import (
     VerifyPartitions,
 )
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import Entity, nested
 
 FIRST_VERSION_WITH_BATCHES: Final = 4
 FIRST_VERSION_WITH_FENCED: Final = 2
@@ -149,15 +151,52 @@ def _rows(
     ]
 
 
+def _is_of_producer(request: Entity) -> bool:
+    return hasattr(request, "v3_and_below_topics")
+
+
+_ROWS_OF_PRODUCERS: Final = {
+    "results_by_topic_v3_and_below": "v3_and_below_topics",
+    "results_by_partition": "partitions",
+}
+
+
+class _EachTopic(Check):
+    """WRITE on each topic; if one is denied, nothing is attempted."""
+
+    rights = on(Operation.WRITE, ResourceType.TOPIC, condition="versions 0-3")
+    _rows = Each(
+        rights=rights,
+        rows="v3_and_below_topics",
+        answer="results_by_topic_v3_and_below",
+        renamed=_ROWS_OF_PRODUCERS,
+    )
+
+    def apply(self, asked: Asked) -> None:
+        """Takes out all topics if one is denied."""
+        if not _is_of_producer(asked.request):
+            return
+        before = asked.request
+        self._rows.apply(asked)
+        if asked.request is not before:
+            left = asked.request.v3_and_below_topics
+            row_type = nested(asked.response_type, "results_by_topic_v3_and_below")
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
+            rows = tuple(mirrored(row_type, row, code, renamed=_ROWS_OF_PRODUCERS) for row in left)
+            asked.leave_out("v3_and_below_topics", "results_by_topic_v3_and_below", rows)
+
+
 API: Final = LocalApi(
     key=ApiKey.ADD_PARTITIONS_TO_TXN,
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
     requires=(
-        on(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, condition="versions 0-3"),
-        on(Operation.WRITE, ResourceType.TOPIC, condition="versions 0-3"),
-        on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, condition="versions 4 and up"),
+        transaction(
+            name="v3_and_below_transactional_id", when=_is_of_producer, renamed=_ROWS_OF_PRODUCERS
+        ),
+        _EachTopic(),
+        cluster(Operation.CLUSTER_ACTION, when=lambda request: not _is_of_producer(request)),
     ),
     handle=handle,
 )

@@ -8,6 +8,7 @@ Fenced is PRODUCER_FENCED from version 2 on.
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group, transaction
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.k10_find_coordinator import offsets_topic
 from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasTransactions
@@ -19,7 +20,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.rsm.coordinator import Refused
 from tidelog.rsm.placement import partition_of
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.transactions.messages import AddPartitions, PartitionsResult, Response
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -63,9 +64,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 4),
-    requires=(
-        on(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
-        on(Operation.READ, ResourceType.GROUP),
-    ),
+    requires=(transaction(), group(Operation.READ)),
     handle=handle,
 )

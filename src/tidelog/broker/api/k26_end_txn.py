@@ -8,13 +8,13 @@ PRODUCER_FENCED from version 2 on.
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import transaction
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasProducerIds, HasTransactions
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.transaction_calls import ask_for_producer, fenced_code
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.transactions.messages import EndTransaction, ProducerGranted
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -53,6 +53,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
-    requires=(on(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),),
+    requires=(transaction(),),
     handle=handle,
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Whole
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasConfig, HasGroups, HasImage, HasReplicas
@@ -153,9 +154,12 @@ API: Final = LocalApi(
     versions=VersionRange(1, 2),
     sent_version=SENT_VERSION,
     requires=(
-        (
-            Right(Operation.ALTER, ResourceType.CLUSTER),
-            Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        Whole(
+            rights=(
+                Right(Operation.ALTER, ResourceType.CLUSTER),
+                Right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),
+            ),
+            renamed={"partitions": "partition_indexes"},
         ),
     ),
     handle=handle,

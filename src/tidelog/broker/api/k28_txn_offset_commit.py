@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from tidelog.broker.api import transaction_errors
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group, topics, transaction
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
@@ -30,7 +31,7 @@ from tidelog.groups.records import CommittedOffset
 from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.replication.messages import TransactionalProducer
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
@@ -121,10 +122,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
-    requires=(
-        on(Operation.WRITE, ResourceType.TRANSACTIONAL_ID),
-        on(Operation.READ, ResourceType.GROUP),
-        on(Operation.READ, ResourceType.TOPIC),
-    ),
+    requires=(transaction(), group(Operation.READ), topics(Operation.READ)),
     handle=handle,
 )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
-from tidelog.broker.api.config_rows import ConfigRows, Row
+from tidelog.broker.api.config_rows import ConfigRows, Row, config_rights
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasConfig, HasImage
 from tidelog.broker.connections import RequestContext
@@ -37,7 +37,7 @@ from tidelog.metadata.image import (
     MetadataImage,
 )
 from tidelog.metadata.topic_names import code_of_unknown
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity, field, nested
 from tidelog.wire.primitives import Encoded
@@ -137,7 +137,7 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 4),
-    requires=(on(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),),
+    requires=config_rights(Operation.DESCRIBE_CONFIGS, "results"),
     handle=handle,
     is_held=True,
 )

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasDirectories, HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -19,7 +20,7 @@ from tidelog.errors import ErrorCode, StorageError
 from tidelog.limits import PARTITION_ANSWER_WORK
 from tidelog.log.directory import LogDirectory
 from tidelog.model import TopicPartition
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity, nested
 
@@ -95,6 +96,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 5),
-    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.DESCRIBE),),
     handle=handle,
 )

@@ -8,6 +8,7 @@ connection is closed. The text says no more than the client knows: not whether t
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasLogins
 from tidelog.broker.connections import RequestContext
@@ -39,5 +40,6 @@ API: Final = LocalApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 2),
     sent_version=2,
+    requires=NOTHING,
     handle=handle,
 )

@@ -3,10 +3,11 @@
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_each
+from tidelog.broker.api.checks import topics
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import topic_messages as messages
 from tidelog.controller.messages import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Shape, tuples
@@ -29,7 +30,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 3),
-    requires=(on(Operation.ALTER, ResourceType.TOPIC),),
+    requires=(topics(Operation.ALTER, answer="results"),),
     message=MESSAGE,
     result=RESULT,
     refusal_of=refused_each(RESULT, _refused),

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from tidelog.broker import share_group_calls
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Each
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasGroups, HasShareStates
@@ -68,6 +69,10 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.DELETE, ResourceType.GROUP),),
+    requires=(
+        Each(
+            rights=on(Operation.DELETE, ResourceType.GROUP), rows="groups_names", answer="results"
+        ),
+    ),
     handle=handle,
 )

@@ -6,9 +6,10 @@ Version 0 knows only preferred elections, and has no code for the whole request.
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_each
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape, tuples
@@ -42,7 +43,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.ALTER),),
     message=MESSAGE,
     result=RESULT,
     refusal_of=refused_each(RESULT, _refused),

@@ -3,14 +3,15 @@
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_each
+from tidelog.broker.api.config_rows import config_rights
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape
 
-REQUIRES: Final = (on(Operation.ALTER_CONFIGS, ResourceType.TOPIC, ResourceType.CLUSTER),)
+REQUIRES: Final = config_rights(Operation.ALTER_CONFIGS, "responses")
 
 _CHANGE: Final = Shape(messages.ConfigChange, operation="config_operation")
 MESSAGE: Final = Shape(

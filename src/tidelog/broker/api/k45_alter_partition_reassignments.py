@@ -6,9 +6,10 @@ Version 0 always allows another replication factor.
 from typing import Final
 
 from tidelog.broker.api.answers import Answer, refused_at_top, reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape
@@ -46,7 +47,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 1),
-    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.ALTER),),
     message=MESSAGE,
     result=Answer(_RESULT, entity_of),
     refusal_of=refusal_of,

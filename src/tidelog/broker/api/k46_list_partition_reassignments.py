@@ -3,9 +3,10 @@
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_at_top
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Rows, Shape, tuples
 
@@ -27,7 +28,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.DESCRIBE),),
     message=MESSAGE,
     result=RESULT,
     refusal_of=refused_at_top(topics=()),

@@ -8,6 +8,7 @@ here: partitions that the metadata does not have, with UNKNOWN_TOPIC_OR_PARTITIO
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
@@ -17,7 +18,7 @@ from tidelog.errors import ErrorCode
 from tidelog.groups.messages import DeleteOffsets, DeleteOffsetsResult, Response
 from tidelog.model import TopicPartition
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -57,6 +58,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.DELETE, ResourceType.GROUP), on(Operation.READ, ResourceType.TOPIC)),
+    requires=(group(Operation.DELETE), topics(Operation.READ)),
     handle=handle,
 )

@@ -9,12 +9,13 @@ from collections import Counter
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -57,6 +58,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.DESCRIBE),),
     handle=handle,
 )

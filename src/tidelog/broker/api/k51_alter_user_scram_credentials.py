@@ -8,9 +8,10 @@ that has applied it; sessions that began before go on.
 from typing import Final
 
 from tidelog.broker.api.answers import Answer, answer, reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape
@@ -33,7 +34,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.ALTER),),
     message=Shape(messages.AlterScramCredentials),
     result=RESULT,
     refusal_of=refusal_of,

@@ -6,6 +6,7 @@ A broker forwards the request to the active controller. Fetch and caught-up time
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import refused_at_top, reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, QuorumQueryApi, VersionRange
 from tidelog.broker.api.k62_broker_registration import LISTENER
 from tidelog.broker.api.needs import HasClock, HasQuorum
@@ -13,7 +14,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import QuorumDescription, ReplicaProgress
 from tidelog.model import METADATA_TOPIC
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -74,7 +75,7 @@ API: Final = QuorumQueryApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.DESCRIBE, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.DESCRIBE),),
     entity_of=entity_of,
     refusal_of=refused_at_top(topics=(), nodes=()),
 )

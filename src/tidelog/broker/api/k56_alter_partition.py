@@ -6,9 +6,9 @@ Version 2 names members without their broker epochs, which then go unchecked (-1
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_at_top
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.shapes import Place, Rows, Shape

@@ -7,10 +7,11 @@ the whole says why none was. Version 0 knows no kinds of downgrade: what it allo
 from typing import Final
 
 from tidelog.broker.api.answers import Answer, reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
 from tidelog.errors import ErrorCode
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.shapes import Place, Rows, Shape
@@ -55,7 +56,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.ALTER),),
     message=MESSAGE,
     result=Answer(Shape(messages.UpdateFeaturesResult), entity_of),
     refusal_of=refusal_of,

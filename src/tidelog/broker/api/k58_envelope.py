@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import (
     CONTROLLERS,
     Api,
@@ -29,7 +30,6 @@ from tidelog.broker.connections import RequestContext
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.security.principal import ANONYMOUS, Principal
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire import codec, principal_data
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import Entity, make
@@ -40,7 +40,7 @@ _LOOPBACK: Final = b"\x7f\x00\x00\x01"
 _ADDRESS_BYTES: Final = (4, 16)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class EnvelopedContext:
     """The context of a request inside an envelope: it answers inside of the envelope's answer."""
 
@@ -49,10 +49,15 @@ class EnvelopedContext:
     """The header of the inner request."""
     principal: Principal = ANONYMOUS
     """Who asked the broker that forwards."""
+    host: str = ""
+    """From which address."""
+    amend: Callable[[Entity], Entity] | None = None
+    """Completes an answer with what was denied."""
 
     def answer(self, entity: Entity) -> None:
         """Answers with an entity."""
-        inner = codec.encode_response(self.header, entity)[4:]
+        whole = entity if self.amend is None else self.amend(entity)
+        inner = codec.encode_response(self.header, whole)[4:]
         _answer(self.outer, ErrorCode.NONE, inner)
 
     def refuse(self, code: ErrorCode) -> None:
@@ -91,6 +96,7 @@ class Opened(NamedTuple):
     """What was in an envelope."""
 
     principal: Principal
+    host: str
     header: RequestHeader
     api: ForwardedApi[Any]
     request: Entity
@@ -114,7 +120,8 @@ def open_envelope(envelope: Entity, api_of: Callable[[ApiKey], Api[Any] | None])
         low, high = api.versions
         if not low <= header.api_version <= high:
             raise MalformedFrame(f"an envelope around version `{header.api_version}`")
-        return Opened(principal, header, api, codec.decode_request(header, frame, offset))
+        host = str(ip_address(envelope.client_host_address))
+        return Opened(principal, host, header, api, codec.decode_request(header, frame, offset))
     except MalformedFrame as fault:
         raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, fault.message) from fault
 

@@ -3,14 +3,16 @@
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import SHOWN
 from tidelog.broker.api.cluster_rows import any_alive_broker
-from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
+from tidelog.broker.api.declaration import BROKERS as BROKER_LISTENERS
+from tidelog.broker.api.declaration import LocalApi, VersionRange
 from tidelog.broker.api.needs import HasClusterId, HasConfig, HasImage, HasQuorum
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint
-from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
+from tidelog.security.rights import ResourceType, authorized_operations
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
@@ -79,8 +81,8 @@ def _brokers(node: Node, context: RequestContext, include_fenced: bool) -> list[
 API: Final = LocalApi(
     key=ApiKey.DESCRIBE_CLUSTER,
     doc=__doc__,
-    listeners=BROKERS_AND_CONTROLLERS,
+    listeners=BROKER_LISTENERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.ALTER, ResourceType.CLUSTER, condition="controller listener"),),
+    requires=(SHOWN,),
     handle=handle,
 )

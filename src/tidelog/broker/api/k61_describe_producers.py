@@ -7,6 +7,7 @@ in the order in which the log got to know them.
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
@@ -14,7 +15,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.topic_names import name_fault
 from tidelog.replication.messages import ProducersOf
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape
@@ -39,6 +40,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.READ, ResourceType.TOPIC),),
+    requires=(topics(Operation.READ, renamed={"partitions": "partition_indexes"}),),
     handle=handle,
 )

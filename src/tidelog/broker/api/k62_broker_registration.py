@@ -6,10 +6,10 @@ Served at versions 0-4, sent at version 4.
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_at_top
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import FeatureRange, RegisterBroker, RegisterBrokerResult
 from tidelog.model import Endpoint
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Place, Rows, Shape
 

@@ -5,9 +5,9 @@ unfenced, fenced or shut down.
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_at_top
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Shape
 

@@ -3,9 +3,10 @@
 from typing import Final
 
 from tidelog.broker.api.answers import answer
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller.messages import UnregisterBroker, UnregisterBrokerResult
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Shape
 
@@ -14,7 +15,7 @@ API: Final = ControllerApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.ALTER, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.ALTER),),
     message=Shape(UnregisterBroker),
     result=answer(UnregisterBrokerResult),
 )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Each, ListedInside
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasTransactions
@@ -87,6 +88,19 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    requires=(
+        Each(
+            rights=on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            rows="transactional_ids",
+            answer="transaction_states",
+            blank=0,
+        ),
+        ListedInside(
+            rights=on(Operation.DESCRIBE, ResourceType.TOPIC, condition="topics in the answer"),
+            outer="transaction_states",
+            rows="topics",
+            name="topic",
+        ),
+    ),
     handle=handle,
 )

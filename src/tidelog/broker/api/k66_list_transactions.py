@@ -10,6 +10,7 @@ that a regular expression matches as a whole (KIP-1152).
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Listed
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasClock, HasTransactions
 from tidelog.broker.connections import RequestContext
@@ -79,6 +80,12 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 2),
-    requires=(on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),),
+    requires=(
+        Listed(
+            rights=on(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            rows="transaction_states",
+            name="transactional_id",
+        ),
+    ),
     handle=handle,
 )

@@ -10,7 +10,7 @@ It is served while the cluster's `group.version` is 1; before, it is UNSUPPORTED
 from typing import Final, Protocol
 
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.member_rows import heartbeat_reply
+from tidelog.broker.api.member_rows import BEATS, heartbeat_reply
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_consumer_groups
@@ -21,7 +21,6 @@ from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, Response
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import bytes_of, to_millis
@@ -80,6 +79,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 1),
-    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.DESCRIBE, ResourceType.TOPIC)),
+    requires=BEATS,
     handle=handle,
 )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.member_rows import describe_groups, rows_of
+from tidelog.broker.api.member_rows import DESCRIBES_GROUPS, describe_groups, rows_of
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_consumer_groups
@@ -21,7 +21,7 @@ from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.messages import DescribeConsumerGroup, DescribeConsumerGroupResult, Response
 from tidelog.metadata.image import MetadataImage
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, on
+from tidelog.security.rights import NOT_ASKED
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -108,6 +108,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 1),
-    requires=(on(Operation.DESCRIBE, ResourceType.GROUP),),
+    requires=DESCRIBES_GROUPS,
     handle=handle,
 )

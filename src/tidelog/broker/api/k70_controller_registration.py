@@ -3,10 +3,10 @@
 from typing import Final
 
 from tidelog.broker.api.answers import answer
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, VersionRange
 from tidelog.broker.api.k62_broker_registration import FEATURES, LISTENERS
 from tidelog.controller.messages import RegisterController, RegisterControllerResult
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Shape
 

@@ -5,9 +5,9 @@ are, or that they are lost.
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_at_top
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 from tidelog.wire.shapes import Rows, Shape
 

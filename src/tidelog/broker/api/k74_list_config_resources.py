@@ -9,6 +9,7 @@ overrides.
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasImage
 from tidelog.broker.connections import RequestContext
@@ -22,7 +23,7 @@ from tidelog.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
@@ -62,7 +63,7 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 1),
-    requires=(on(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),),
+    requires=(cluster(Operation.DESCRIBE_CONFIGS),),
     handle=handle,
     is_held=True,
 )

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from typing import Final
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.cluster_rows import partition_row, topic_row
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasImage
@@ -24,6 +25,8 @@ from tidelog.security.rights import Operation, ResourceType, authorized_operatio
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity, nested
 
+_DESCRIBE: Final = on(Operation.DESCRIBE, ResourceType.TOPIC)
+
 
 def handle(node: HasImage, context: RequestContext, request: Entity, now: Instant) -> Pieces:
     """Answers one page, from the image of this moment."""
@@ -33,7 +36,14 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
         return
     image = node.image
     all_names = image.topics_by_name
-    names = sorted({topic.name for topic in request.topics} or all_names)
+    access = context.access
+    asked = sorted({topic.name for topic in request.topics})
+    names = asked or sorted(all_names)
+    denied: list[str] = []
+    if not access.is_unlimited:
+        allowed = [name for name in names if access.meets(_DESCRIBE, name, audits=bool(asked))]
+        denied = sorted(set(asked) - set(allowed))
+        names = allowed
     first_partition = 0
     if request.cursor is not None:
         names = names[bisect_left(names, request.cursor.topic_name) :]
@@ -42,7 +52,11 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
     topics = ArrayWriter(context.response_type, "topics")
     next_cursor = None
     operations = authorized_operations(ResourceType.TOPIC, asked=True)
+    for name in denied:
+        topics.add(**topic_row(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name))
     for name in names:
+        if not access.is_unlimited:
+            operations = access.operations(ResourceType.TOPIC, name, asked=True)
         topic = all_names.get(name)
         if topic is None:
             topics.add(**topic_row(code_of_unknown(name), name, operations=operations))
@@ -78,7 +92,7 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.DESCRIBE, ResourceType.TOPIC),),
+    requires=(InHandler(rights=_DESCRIBE),),
     handle=handle,
     is_held=True,
 )

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from tidelog.broker import share_group_calls
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
-from tidelog.broker.api.member_rows import heartbeat_reply
+from tidelog.broker.api.member_rows import BEATS, heartbeat_reply
 from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
@@ -20,7 +20,6 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import Response, ShareGroupHeartbeat, ShareGroupHeartbeatResult
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -61,6 +60,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 1),
-    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.DESCRIBE, ResourceType.TOPIC)),
+    requires=BEATS,
     handle=handle,
 )

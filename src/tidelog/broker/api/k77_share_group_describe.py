@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.k69_consumer_group_describe import named
-from tidelog.broker.api.member_rows import describe_groups
+from tidelog.broker.api.member_rows import DESCRIBES_GROUPS, describe_groups
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
@@ -22,7 +22,7 @@ from tidelog.groups.share_group import ShareGroup
 from tidelog.groups.share_heartbeats import ASSIGNOR
 from tidelog.metadata.image import MetadataImage
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, on
+from tidelog.security.rights import NOT_ASKED
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -90,6 +90,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 1),
-    requires=(on(Operation.DESCRIBE, ResourceType.GROUP),),
+    requires=DESCRIBES_GROUPS,
     handle=handle,
 )

@@ -16,11 +16,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from tidelog.broker.api.checks import InHandler, group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.k10_find_coordinator import shares_topic
 from tidelog.broker.api.leader_hints import leader_hint, node_endpoints
+from tidelog.broker.api.mirroring import SENTENCE
 from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasSharing
 from tidelog.broker.api.share_rows import (
+    READ_TOPIC,
     STALE_LEADER,
     Codes,
     acknowledge,
@@ -33,7 +36,7 @@ from tidelog.broker.share_fetches import ShareFetchCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import NO_LEADER, SHARES_TOPIC, TopicId
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.sharing.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, SharedPartition
 from tidelog.sharing.values import BATCH_OPTIMIZED, RECORD_LIMIT, AcquireRequest, ShareKey
 from tidelog.wire import share_fetch as wire
@@ -126,7 +129,9 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     if request.share_session_epoch == INITIAL_EPOCH or not _has_acknowledgements(request):
         call.on_acknowledged({}, now)
     else:
-        acknowledge(node.sharing, node.image, member, request, call.on_acknowledged, now)
+        access = context.access
+        done = call.on_acknowledged
+        acknowledge(node.sharing, node.image, access, member, request, done, now)
     if field_of(request, "is_renew_ack", False):
         call.on_fetched([], now)
         return
@@ -182,6 +187,10 @@ def _known(node: Node, wanted: list[SharedPartition], call: _Call) -> dict[Share
     found: dict[SharedPartition, str] = {}
     for place in wanted:
         topic = node.image.topics_by_id.get(place.topic_id)
+        if topic is not None and not call.context.access.meets(READ_TOPIC, topic.name):
+            denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            call.refused.append(ShareFetched(*place, denied, SENTENCE))
+            continue
         if topic is not None and place.partition in topic.partitions:
             found[place] = topic.name
             continue
@@ -222,6 +231,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 2),
-    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.READ, ResourceType.TOPIC)),
+    requires=(group(Operation.READ), InHandler(rights=READ_TOPIC)),
     handle=handle,
 )

@@ -10,6 +10,7 @@ Served where `share.version` is 1; UNSUPPORTED_VERSION otherwise.
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.leader_hints import leader_hint, node_endpoints
 from tidelog.broker.api.needs import HasImage, HasSharing
@@ -17,7 +18,7 @@ from tidelog.broker.api.share_rows import STALE_LEADER, Codes, acknowledge, memb
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.sharing.sessions import FINAL_EPOCH, INITIAL_EPOCH
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -56,7 +57,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         lock_ms = node.sharing.held.settings(member.group_id).lock_ms
         context.answer(_answer(node, context, codes, lock_ms))
 
-    acknowledge(node.sharing, node.image, member, request, on_done, now)
+    acknowledge(node.sharing, node.image, context.access, member, request, on_done, now)
 
 
 def _answer(node: Node, context: RequestContext, codes: Codes, lock_ms: int) -> Entity:
@@ -92,6 +93,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(1, 2),
-    requires=(on(Operation.READ, ResourceType.GROUP), on(Operation.READ, ResourceType.TOPIC)),
+    requires=(group(Operation.READ), topics(Operation.READ, answer="responses", blank=0)),
     handle=handle,
 )

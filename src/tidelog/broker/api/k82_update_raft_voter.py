@@ -6,9 +6,9 @@ never forwarded.
 
 from typing import Final
 
+from tidelog.broker.api.checks import CLUSTER_ACTION
 from tidelog.broker.api.declaration import CONTROLLERS, VersionRange, VoterChangeApi
 from tidelog.kraft.codec import SENT_VERSIONS
-from tidelog.security.rights import CLUSTER_ACTION
 from tidelog.wire.api import ApiKey
 
 API: Final = VoterChangeApi(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Each, Inside, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
@@ -130,8 +131,13 @@ API: Final = LocalApi(
     listeners=BROKERS,
     versions=VersionRange(0, 0),
     requires=(
-        on(Operation.DESCRIBE, ResourceType.GROUP),
-        on(Operation.DESCRIBE, ResourceType.TOPIC),
+        Each(
+            rights=on(Operation.DESCRIBE, ResourceType.GROUP),
+            rows="groups",
+            name="group_id",
+            blank=0,
+        ),
+        Inside(outer="groups", key="group_id", inner=topics(Operation.DESCRIBE, name="topic_name")),
     ),
     handle=handle,
 )

@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 from tidelog.broker import share_group_calls
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import group, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
 from tidelog.broker.connections import RequestContext
@@ -18,7 +19,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import DeleteShareOffsets, Response, StatesDeleted, WantedStates
 from tidelog.model import ZERO_TOPIC_ID, TopicId
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -84,6 +85,9 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 0),
-    requires=(on(Operation.DELETE, ResourceType.GROUP), on(Operation.READ, ResourceType.TOPIC)),
+    requires=(
+        group(Operation.DELETE),
+        topics(Operation.READ, name="topic_name", answer="responses"),
+    ),
     handle=handle,
 )

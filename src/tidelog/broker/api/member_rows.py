@@ -1,10 +1,13 @@
 """What the answers about members of consumer groups and of share groups have in common."""
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import replace
+from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import Asked, Check, Each, Every, Operations, group
 from tidelog.broker.api.gathering import Gathering
+from tidelog.broker.api.mirroring import SENTENCE
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import GroupCall
@@ -19,15 +22,70 @@ from tidelog.groups.messages import (
 )
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import ResourceType, authorized_operations
+from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
 from tidelog.wire.entities import Entity
-from tidelog.wire.values import millis
+from tidelog.wire.values import error, millis
 
 Row = dict[str, object]
 
 
 class Node(HasGroups, Protocol):
     """What describing groups needs."""
+
+
+class _HiddenMembers(Check):
+    """Members are shown to those who may describe all topics that are assigned to any of them."""
+
+    rights = on(Operation.DESCRIBE, ResourceType.TOPIC, condition="assigned topics")
+
+    def apply(self, asked: Asked) -> None:
+        """Hides the members."""
+        asked.amendments.append(self._hidden)
+
+    def _hidden(self, asked: Asked, answer: Entity) -> Entity:
+        groups = [
+            group
+            if all(asked.access.meets(self.rights, name) for name in _assigned(group))
+            else replace(
+                group,
+                error_code=error(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+                error_message=SENTENCE,
+                members=(),
+            )
+            for group in answer.groups
+        ]
+        return replace(answer, groups=tuple(groups))
+
+
+def _assigned(group: Entity) -> dict[str, None]:
+    """The names of all topics that a member has or shall have."""
+    return {
+        topic.topic_name: None
+        for member in group.members
+        for name in ("assignment", "target_assignment")
+        if hasattr(member, name)
+        for topic in getattr(member, name).topic_partitions
+    }
+
+
+BEATS: Final[tuple[Check, ...]] = (
+    group(Operation.READ, blank=0),
+    Every(
+        rights=on(Operation.DESCRIBE, ResourceType.TOPIC), names="subscribed_topic_names", blank=0
+    ),
+)
+"""What is asked before a heartbeat of a member."""
+DESCRIBES_GROUPS: Final[tuple[Check, ...]] = (
+    Each(
+        rights=on(Operation.DESCRIBE, ResourceType.GROUP),
+        rows="group_ids",
+        answer="groups",
+        blank=0,
+    ),
+    _HiddenMembers(),
+    Operations(resource=ResourceType.GROUP, rows="groups", name="group_id"),
+)
+"""What is asked before groups and their members are described."""
 
 
 def describe_groups(

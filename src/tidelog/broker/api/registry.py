@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Generic
 
 from tidelog.broker.api.answers import NodeT
+from tidelog.broker.api.checks import Check
 from tidelog.broker.api.declaration import Api, ControllerApi, Listener, MessageT, VersionRange
 from tidelog.wire.api import ApiKey
 
@@ -73,6 +74,7 @@ class Registry(Generic[NodeT]):
 def _check(api: Api[Any]) -> None:
     low, high = api.versions
     assert api.listeners, f"{api.name} is declared for no listener"
+    assert all(isinstance(each, Check) for each in api.requires), f"{api.name} asks for no right"
     assert 0 <= low <= high, f"{api.name} has no versions"
     assert api.doc.startswith(f"{api.name} ({api.key:d})"), f"{api.name} does not say what it does"
     assert api.sent_version is None or low <= api.sent_version <= high, f"{api.name} is not served"

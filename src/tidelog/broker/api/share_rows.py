@@ -9,6 +9,8 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicId
+from tidelog.security.authorizer import Access
+from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.sharing.sessions import Member, SharedPartition
 from tidelog.sharing.values import REJECT, RENEW, Acknowledgement, ShareKey
 from tidelog.wire.entities import Entity, field
@@ -20,6 +22,8 @@ STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER
 
 Codes = dict[SharedPartition, ErrorCode]
 """What became of the acknowledgements of each partition."""
+
+READ_TOPIC: Final = on(Operation.READ, ResourceType.TOPIC)
 
 _Outcome = tuple[ErrorCode, Instant]
 
@@ -48,13 +52,14 @@ def places_of(topics: Iterable[Entity]) -> list[tuple[SharedPartition, Entity]]:
 def acknowledge(
     sharing: Sharing,
     image: MetadataImage,
+    access: Access,
     member: Member,
     request: Entity,
     on_done: Callable[[Codes, Instant], None],
     now: Instant,
 ) -> None:
-    """Hands the acknowledgements of a request to their share partitions; `on_done` is called when
-    the last of them is written, or refused."""
+    """Hands the acknowledgements of a request that are allowed to their share partitions; `on_done`
+    is called when the last of them is written, or refused."""
     asked = places_of(request.topics)
     may_renew = field(request, "is_renew_ack", False)
 
@@ -67,6 +72,9 @@ def acknowledge(
         take = gathering.part(index)
         batches = row.acknowledgement_batches
         code = _objection(image, place, batches, may_renew=may_renew)
+        topic = image.topics_by_id.get(place.topic_id)
+        if topic is not None and not access.meets(READ_TOPIC, topic.name):
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         if code is not ErrorCode.NONE or not batches:
             take((code, now))
             continue

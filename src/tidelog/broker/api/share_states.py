@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
+from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.needs import HasShares
@@ -16,7 +17,7 @@ from tidelog.broker.share_seats import ShareCall
 from tidelog.env.instant import Instant
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.security.rights import Operation
 from tidelog.shares.messages import Request, Response, StateResult
 from tidelog.shares.records import SharePartition, Snapshot
 from tidelog.wire.api import ApiKey
@@ -52,7 +53,7 @@ def share_state_api(
         doc=doc,
         listeners=BROKERS,
         versions=versions,
-        requires=(on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER),),
+        requires=(cluster(Operation.CLUSTER_ACTION, blank=0, renamed={"results": "topics"}),),
         handle=handle,
     )
 

@@ -49,6 +49,9 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 0,
     ApiKey.ADD_RAFT_VOTER: 1,
     ApiKey.REMOVE_RAFT_VOTER: 0,
+    ApiKey.DESCRIBE_ACLS: 3,
+    ApiKey.CREATE_ACLS: 3,
+    ApiKey.DELETE_ACLS: 3,
 }
 """The newest version that the client uses."""
 

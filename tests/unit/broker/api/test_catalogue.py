@@ -1,7 +1,16 @@
 """The list of a node's APIs, as the reference pages show it."""
 
+import pytest
+
 from tidelog.broker.api.catalogue import APIS
-from tidelog.broker.api.declaration import EnvelopeApi, HotApi, Listener
+from tidelog.broker.api.declaration import (
+    BROKERS,
+    EnvelopeApi,
+    HotApi,
+    Listener,
+    LocalApi,
+    VersionRange,
+)
 from tidelog.wire.api import ApiKey
 
 
@@ -11,7 +20,7 @@ def test_every_declaration_has_the_row_of_a_table():
             tuple(api.versions),
             [listener.value for listener in api.listeners],
             api.answered_by,
-            [" or ".join(map(str, requirement)) for requirement in api.requires],
+            [" or ".join(map(str, check.rights)) for check in api.requires if check.rights],
         )
         for api in APIS
     }
@@ -19,15 +28,27 @@ def test_every_declaration_has_the_row_of_a_table():
         (2, 7),
         ["broker", "controller"],
         "the active controller",
-        ["CREATE CLUSTER or CREATE TOPIC"],
+        ["CREATE CLUSTER or CREATE TOPIC", "DESCRIBE_CONFIGS TOPIC (configs in the answer)"],
     )
     assert rows["Vote", 52][3] == ["CLUSTER_ACTION CLUSTER"]
     assert rows["ListOffsets", 2][2] == "this node"
     assert rows["AddRaftVoter", 80][2] == "the quorum's leader"
 
 
+def test_an_api_that_does_not_say_what_it_requires_does_not_start():
+    """Goal: to forget it is an error of the import; `NOTHING` is said."""
+    with pytest.raises(TypeError, match="requires"):
+        LocalApi(
+            key=ApiKey.HEARTBEAT,
+            doc="Heartbeat (12)",
+            listeners=BROKERS,
+            versions=VersionRange(0, 4),
+            handle=lambda *_: None,
+        )
+
+
 def test_every_api_but_hello_and_login_needs_a_right():
-    """DescribeCluster needs none on the broker listener, which is its condition."""
+    """DescribeCluster needs none on the broker listener, where it shows operations only."""
     names = [api.name for api in APIS if not api.requires]
     assert names == ["SaslHandshake", "ApiVersions", "SaslAuthenticate"]
 

@@ -1,0 +1,196 @@
+"""`tidelog acls …`: see, add and remove access control entries of any Kafka cluster."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from tidelog.cli.arguments import (
+    DEFAULT_DATA_DIR,
+    Bootstrap,
+    DataDir,
+    admin_client,
+    command,
+    command_group,
+    hinted,
+    option,
+)
+from tidelog.cli.terminal import TABLE, Output, plain, print_rows
+from tidelog.errors import ErrorCode, UsageError
+
+if TYPE_CHECKING:
+    from tidelog.client.acls import Acl, AclQuery
+
+acls_app = command_group(
+    "See, add and remove access control entries.",
+    "acls add --allow-principal User:ada --operation read --topic orders",
+)
+
+_CLUSTER_NAME: Final = "kafka-cluster"
+_COLUMNS: Final = ("permission", "operation", "resource", "pattern", "name", "principal", "host")
+_HINTS: Final = {
+    ErrorCode.SECURITY_DISABLED: "the cluster has no authorizer: set `authorizer.class.name`",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "a principal of `super.users` may do it",
+}
+
+Topic = Annotated[str | None, option("--topic", "Of this topic; `*` is every topic.", "NAME")]
+Group = Annotated[str | None, option("--group", "Of this group; `*` is every group.", "NAME")]
+TransactionalId = Annotated[
+    str | None, option("--transactional-id", "Of this transactional id.", "ID")
+]
+Cluster = Annotated[bool, option("--cluster", "Of the cluster.")]
+PatternType = Annotated[
+    str | None,
+    option(
+        "--resource-pattern-type",
+        "`literal` or `prefixed`; to list or remove also `any` and `match`.",
+        "PATTERN",
+    ),
+]
+Principal = Annotated[
+    str | None, option("--principal", "Of this principal, `User:NAME`.", "PRINCIPAL")
+]
+Allowed = Annotated[
+    str | None, option("--allow-principal", "Whom it allows, `User:NAME`.", "PRINCIPAL")
+]
+Denied = Annotated[
+    str | None, option("--deny-principal", "Whom it denies, `User:NAME`.", "PRINCIPAL")
+]
+Host = Annotated[str | None, option("--host", "From this address; `*` is every address.", "HOST")]
+Operations = Annotated[
+    list[str] | None,
+    option("--operation", "Kafka's name of an operation; may be repeated.", "OPERATION"),
+]
+
+
+@command(acls_app, "list", "acls list --topic orders --output json")
+def list_(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: TransactionalId = None,
+    cluster: Cluster = False,
+    resource_pattern_type: PatternType = None,
+    principal: Principal = None,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = TABLE,
+) -> None:
+    """List entries: all of them, or those of a resource or a principal."""
+    resources = _resources(topic, group, transactional_id, cluster)
+    wanted = _query(resources, resource_pattern_type, principal)
+    with admin_client(bootstrap, data_dir) as admin:
+        _print(output, hinted(_HINTS, lambda: admin.acls.list(wanted)))
+
+
+@command(acls_app, "add", "acls add --allow-principal User:ada --operation read --topic orders")
+def add(
+    operation: Operations = None,
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: TransactionalId = None,
+    cluster: Cluster = False,
+    resource_pattern_type: PatternType = None,
+    allow_principal: Allowed = None,
+    deny_principal: Denied = None,
+    host: Host = None,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = TABLE,
+) -> None:
+    """Add entries, one for each operation and resource."""
+    from tidelog.client.acls import Acl, AclOperation, Pattern
+
+    if (allow_principal is None) == (deny_principal is None):
+        raise UsageError(
+            "an entry allows or denies", "give `--allow-principal` or `--deny-principal`"
+        )
+    pattern = _named(Pattern, resource_pattern_type or "literal", "--resource-pattern-type")
+    resources = _resources(topic, group, transactional_id, cluster)
+    if not resources or not operation:
+        raise UsageError(
+            "an entry needs a resource and an operation", "give `--topic NAME --operation read`"
+        )
+    entries = [
+        Acl(
+            kind,
+            name,
+            Pattern(pattern).name,
+            allow_principal or deny_principal or "",
+            host or "*",
+            AclOperation(_named(AclOperation, each, "--operation")).name,
+            "DENY" if allow_principal is None else "ALLOW",
+        )
+        for kind, name in resources
+        for each in operation
+    ]
+    with admin_client(bootstrap, data_dir) as admin:
+        hinted(_HINTS, lambda: admin.acls.add(entries))
+    _print(output, entries)
+
+
+@command(acls_app, "remove", "acls remove --principal User:ada --topic orders")
+def remove(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: TransactionalId = None,
+    cluster: Cluster = False,
+    resource_pattern_type: PatternType = None,
+    principal: Principal = None,
+    bootstrap: Bootstrap = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: Output = TABLE,
+) -> None:
+    """Remove the entries of a resource, of a principal, or of a principal on a resource."""
+    resources = _resources(topic, group, transactional_id, cluster)
+    if not resources and principal is None:
+        raise UsageError(
+            "which entries are to be removed?", "give a resource, `--principal`, or both"
+        )
+    wanted = _query(resources, resource_pattern_type, principal)
+    with admin_client(bootstrap, data_dir) as admin:
+        _print(output, hinted(_HINTS, lambda: admin.acls.remove(wanted)))
+
+
+def _resources(
+    topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
+) -> list[tuple[str, str]]:
+    named = {"TOPIC": topic, "GROUP": group, "TRANSACTIONAL_ID": transactional_id}
+    found = [(kind, name) for kind, name in named.items() if name is not None]
+    return [*found, ("CLUSTER", _CLUSTER_NAME)] if cluster else found
+
+
+def _query(
+    resources: list[tuple[str, str]], pattern: str | None, principal: str | None
+) -> "AclQuery":
+    from tidelog.client.acls import AclQuery, Pattern, ResourceKind
+
+    if len(resources) > 1:
+        raise UsageError("entries of several resources", "name one resource at a time")
+    number = _named(Pattern, pattern or "any", "--resource-pattern-type")
+    if not resources:
+        return AclQuery(pattern=Pattern(number), principal=principal)
+    kind, name = resources[0]
+    return AclQuery(ResourceKind[kind], name, Pattern(number), principal)
+
+
+def _named(kind: type, text: str, where: str) -> int:
+    """The member of an enumeration that an option names, in upper or lower case."""
+    words = text.upper().replace("-", "_")
+    members: dict[str, int] = dict(kind.__members__)  # type: ignore[attr-defined]
+    if words not in members:
+        known = ", ".join(name.lower() for name in members)
+        raise UsageError(f"`{where}` is `{text}`", f"it is one of {known}")
+    return members[words]
+
+
+def _print(output: Output, entries: "list[Acl]") -> None:
+    rows = [
+        [
+            each.permission,
+            each.operation,
+            each.resource_type,
+            each.pattern_type,
+            each.resource_name,
+            each.principal,
+            each.host,
+        ]
+        for each in entries
+    ]
+    print_rows(output, plain(entries), _COLUMNS, rows)

@@ -1,0 +1,245 @@
+"""Rights over the wire, where an answer is more than a code: lists, operations, envelopes."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.broker.one_node import CONTROLLER, OneNode, Wire
+from tests.unit.broker.secured_node import (
+    ALL,
+    CLUSTER,
+    CREATE,
+    DELETE,
+    DENY,
+    DESCRIBE,
+    READ,
+    add,
+    as_user,
+    entry,
+    metadata,
+    topics_of,
+)
+from tidelog.broker.api import k19_create_topics
+from tidelog.broker.api.k58_envelope import request_of
+from tidelog.broker.authorization import escaped
+from tidelog.broker.events import AccessDenied
+from tidelog.config.values import STANDARD_AUTHORIZER
+from tidelog.controller.topic_messages import CreateTopics, NewTopic
+from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_AUDIT_TEXT
+from tidelog.security.principal import Principal
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
+from tidelog.wire.values import error_of, millis
+
+
+def test_a_list_of_all_topics_has_those_that_may_be_described(secured):
+    add(secured, entry(READ))
+    assert topics_of(metadata(as_user(secured, "ada"), None)) == {"orders": ErrorCode.NONE}
+
+
+def test_a_topic_asked_for_by_id_is_denied_without_its_name(secured):
+    topic_id = next(
+        topic.topic_id
+        for topic in metadata(secured.client(), "secret").topics
+        if topic.name == "secret"
+    )
+    wire = as_user(secured, "ada")
+    response = wire.call(
+        ApiKey.METADATA,
+        12,
+        topics=[{"name": None, "topic_id": topic_id}],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    (topic,) = response.topics
+    assert error_of(topic.error_code) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert (topic.name, topic.topic_id) == (None, topic_id)
+
+
+def test_operations_are_those_that_are_allowed(secured):
+    add(secured, entry(READ), entry(DESCRIBE, "kafka-cluster", resource_type=CLUSTER))
+    shown = metadata(as_user(secured, "ada"), "orders", operations=True)
+    assert shown.topics[0].topic_authorized_operations == (1 << READ) + (1 << DESCRIBE)
+    assert shown.cluster_authorized_operations == 1 << DESCRIBE
+    none = metadata(as_user(secured, "bob"), None, operations=True)
+    assert none.cluster_authorized_operations == 0
+
+
+def test_automatic_creation_needs_create(secured):
+    add(secured, entry(DESCRIBE, "*"), entry(CREATE, "new", resource_pattern_type=4))
+    wire = as_user(secured, "ada")
+    codes = topics_of(metadata(wire, "other", "new1", creates=True))
+    assert codes == {
+        "other": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        "new1": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    secured.run_until(lambda: "new1" in secured.broker.image.topics_by_name)
+    assert "other" not in secured.broker.image.topics_by_name
+
+
+def test_configs_of_a_new_topic_are_shown_to_those_who_may_see_them(secured):
+    add(secured, entry(CREATE, "*"), entry(DESCRIBE, "*"))
+    request = k19_create_topics.API.request(CreateTopics((NewTopic("mine", 1, 1),)))
+    frame = as_user(secured, "ada").ask(ApiKey.CREATE_TOPICS, request)
+    (topic,) = codec.decode_response(ApiKey.CREATE_TOPICS, 7, frame)[1].topics
+    assert error_of(topic.error_code) is ErrorCode.NONE
+    assert (topic.topic_config_error_code, topic.configs) == (29, ())
+    assert (topic.num_partitions, topic.replication_factor) == (-1, -1)
+
+
+def test_a_topic_is_deleted_by_those_who_may(secured):
+    add(secured, entry(DELETE))
+    names = ("orders", "secret", "nothing")
+    wire = as_user(secured, "ada")
+    response = wire.call(ApiKey.DELETE_TOPICS, 5, topic_names=names, timeout=millis(1000))
+    codes = {each.name: error_of(each.error_code) for each in response.responses}
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert codes == {"orders": ErrorCode.NONE, "secret": denied, "nothing": denied}
+    assert "secret" in secured.broker.image.topics_by_name
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param([entry(DESCRIBE)], id="may only describe"),
+        pytest.param([entry(DELETE), entry(DESCRIBE, permission_type=DENY)], id="may not describe"),
+    ],
+)
+def test_a_topic_is_deleted_by_those_who_may_delete_and_describe_it(secured, entries):
+    add(secured, *entries)
+    response = as_user(secured, "ada").call(
+        ApiKey.DELETE_TOPICS, 5, topic_names=("orders",), timeout=millis(1000)
+    )
+    assert error_of(response.responses[0].error_code) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_denied_produce_without_acks_closes_the_connection(secured):
+    wire = as_user(secured, "ada")
+    kind = codec.request_class(ApiKey.PRODUCE, 9)
+    partition = {"index": 0, "records": None}
+    request = make(
+        kind,
+        transactional_id=None,
+        acks=0,
+        timeout=millis(1000),
+        topic_data=[{"name": "orders", "partition_data": [partition]}],
+    )
+    assert wire.ask(ApiKey.PRODUCE, request) is None
+    assert wire.closed
+
+
+def test_a_client_that_passes_for_a_follower_is_refused(secured):
+    """CVE-2018-1288: what counts is the right of the principal and not the field."""
+    add(secured, entry(ALL, "*"))
+    wire = as_user(secured, "ada")
+    kind = codec.request_class(ApiKey.FETCH, 15)
+    partition = {
+        "partition": 0,
+        "current_leader_epoch": -1,
+        "fetch_offset": 0,
+        "last_fetched_epoch": -1,
+        "log_start_offset": 0,
+        "partition_max_bytes": 1000,
+    }
+    topic_id = next(iter(metadata(secured.client(), "orders").topics)).topic_id
+    request = make(
+        kind,
+        max_wait=millis(0),
+        min_bytes=0,
+        max_bytes=1000,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[{"topic_id": topic_id, "partitions": [partition]}],
+        forgotten_topics_data=(),
+        rack_id="",
+        replica_state={"replica_id": 1, "replica_epoch": 5},
+    )
+    response = codec.decode_response(ApiKey.FETCH, 15, wire.ask(ApiKey.FETCH, request))[1]
+    (topic,) = response.responses
+    code = error_of(topic.partitions[0].error_code)
+    assert code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def enveloped(wire: Wire, principal: str, host: str = "10.0.0.1") -> tuple[ErrorCode, Any]:
+    inner = k19_create_topics.API.request(CreateTopics((NewTopic("inside", 1, 1),)))
+    frame = codec.encode_request(inner, 5, "inner")[4:]
+    envelope = request_of(frame, Principal("User", principal), host)
+    _, answer = codec.decode_response(ApiKey.ENVELOPE, 0, wire.ask(ApiKey.ENVELOPE, envelope))
+    code = error_of(answer.error_code)
+    if answer.response_data is None:
+        return code, None
+    _, response = codec.decode_response(ApiKey.CREATE_TOPICS, 7, answer.response_data)
+    return code, error_of(response.topics[0].error_code)
+
+
+def test_the_principal_and_the_address_in_an_envelope_are_those_of_the_request(secured):
+    """Goal: the broker's own rights are only for the envelope around it."""
+    broker = secured.client(CONTROLLER)
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert enveloped(broker, "ada") == (ErrorCode.NONE, denied)
+    add(secured, entry(CREATE, "inside", host="10.0.0.1"))
+    assert enveloped(broker, "ada", "10.0.0.2") == (ErrorCode.NONE, denied)
+    assert enveloped(broker, "ada", "::ffff:10.0.0.1") == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+def test_an_envelope_of_another_client_is_refused(secured):
+    """Goal: a client on a controller listener cannot speak for a super user."""
+    add(secured, entry(ALL, "kafka-cluster", resource_type=CLUSTER, principal="User:operator"))
+    wire = as_user(secured, "ada", CONTROLLER)
+    refused = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
+    assert enveloped(wire, "ANONYMOUS") == refused
+
+
+def events_of(node: OneNode, kind: type) -> list[Any]:
+    return [event for event in node.trace.events if isinstance(event, kind)]
+
+
+def test_a_denial_is_an_event_with_its_reason(secured):
+    add(secured, entry(READ), entry(READ, permission_type=DENY))
+    request = a_delete("orders")
+    as_user(secured, "ada").call(ApiKey.DELETE_RECORDS, 2, **request)
+    denied = events_of(secured, AccessDenied)[-1]
+    assert (denied.principal, denied.operation, denied.resource) == (
+        "User:ada",
+        "DELETE",
+        "TOPIC:orders",
+    )
+    assert denied.rule == "DefaultDeny"
+    before = len(events_of(secured, AccessDenied))
+    metadata(as_user(secured, "ada"), None)
+    assert len(events_of(secured, AccessDenied)) == before, "a list leaves out, and denies nothing"
+
+
+def a_delete(name: str) -> dict[str, Any]:
+    rows = [{"name": name, "partitions": [{"partition_index": 0, "offset": 0}]}]
+    return {"topics": rows, "timeout": millis(0)}
+
+
+def test_texts_of_clients_are_escaped_and_cut(secured):
+    assert escaped("a\nb\x1b[1m\u2603") == "a\\nb\\x1b[1m\\u2603"
+    assert len(escaped("x" * 5000)) == MAX_AUDIT_TEXT + 1
+    as_user(secured, "ada\nadmin").call(ApiKey.DELETE_RECORDS, 2, **a_delete("x" * 5000))
+    denied = events_of(secured, AccessDenied)[-1]
+    assert denied.principal == "User:ada\\nadmin"
+    assert len(denied.resource) <= MAX_AUDIT_TEXT + 1
+
+
+def test_only_super_users_are_answered_before_the_entries_are_known():
+    """Goal: a node whose quorum has no leader yet answers super users only."""
+    node = OneNode(
+        alone=False,
+        controller_quorum_voters="1@host1:9093,2@host2:9093,3@host3:9093",
+        authorizer_class_name=STANDARD_AUTHORIZER,
+        super_users="User:root",
+        allow_everyone_if_no_acl_found="true",
+    )
+    assert _heartbeat(as_user(node, "ada")) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert _heartbeat(as_user(node, "root")) is ErrorCode.NOT_COORDINATOR
+
+
+def _heartbeat(wire: Wire) -> ErrorCode:
+    values = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    return error_of(wire.call(ApiKey.HEARTBEAT, 0, **values).error_code)

@@ -82,9 +82,7 @@ def test_users_that_our_formatting_makes_are_read_by_kafkas_tool(tmp_path: Path)
     users = parse_first_users(["SCRAM-SHA-512=[name=from-tidelog,password=p]"])
     file = tmp_path / BOOTSTRAP_FILE
     file.write_bytes(bootstrap_file(users, 1_700_000_000_000))
-    dumped = run_tool(
-        "DumpLogSegments", "--cluster-metadata-decoder", "--files", str(file)
-    )
+    dumped = run_tool("DumpLogSegments", "--cluster-metadata-decoder", "--files", str(file))
     assert "from-tidelog" in dumped
     assert "metadata.version" in dumped
 

@@ -1,7 +1,4 @@
-"""Three real nodes that log in to each other, and clients that log in to them.
-
-Controllers use PLAIN, brokers SCRAM, whose user comes from formatting.
-"""
+"""Clients that log in to real nodes, and nodes that log in to each other (`login_cluster`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,91 +13,18 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tidelog.client import AdminClient, ClientSecurity
-from tidelog.client.core.errors import AuthenticationFailed, Unreachable
-from tidelog.runtime.first_users import parse_first_users
-from tidelog.runtime.formatting import format_node
-from tidelog.runtime.node_file import read_node_config
+from tests.login_cluster import ALICE, admin_of, login_cluster, settings
+from tidelog.client.core.errors import AuthenticationFailed
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
-PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
-NODE = 'username="node" password="node-s3cret"'
-CONFIG = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-    "inter.broker.listener.name": "PLAINTEXT",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
-    "sasl.mechanism.controller.protocol": "PLAIN",
-    "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f"{SCRAM_MODULE} {NODE};",
-    "listener.name.plaintext.plain.sasl.jaas.config": (
-        f'{PLAIN_MODULE} user_alice="alice-s3cret";'
-    ),
-    "listener.name.controller.plain.sasl.jaas.config": (
-        f'{PLAIN_MODULE} {NODE} user_node="node-s3cret";'
-    ),
-    "connections.max.reauth.ms": "3000",
-}
-ALICE = ("PLAIN", "alice", "alice-s3cret")
-
-
-def security(mechanism: str, name: str, password: str) -> ClientSecurity:
-    """The login of our own client."""
-    module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
-    return ClientSecurity(
-        {
-            "security.protocol": "SASL_PLAINTEXT",
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{module} username="{name}" password="{password}";',
-        }
-    )
-
-
-def settings(cluster: LocalCluster, mechanism: str, name: str, password: str) -> dict[str, str]:
-    """The login of librdkafka."""
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": name,
-        "sasl.password": password,
-    }
-
-
-def admin_of(address: str, mechanism: str, name: str, password: str) -> AdminClient:
-    """Of one node."""
-    login = security(mechanism, name, password)
-    return AdminClient([address], timeout_s=5, security=login)
-
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    cluster = LocalCluster(brokers=3, config=CONFIG, data_dir=tmp_path_factory.mktemp("c") / "d")
-    users = parse_first_users(["SCRAM-SHA-512=[name=node,password=node-s3cret]"])
-    for node in cluster.nodes:
-        config = read_node_config(node.properties_file)
-        format_node(config, cluster.processes.state.cluster_id, first_users=users)
-    try:
-        cluster.processes.start([node.node_id for node in cluster.nodes])
-        wait_until(lambda: all_unfenced(cluster), 30, "three unfenced brokers")
+    with login_cluster(tmp_path_factory.mktemp("logins") / "cluster") as cluster:
         yield cluster
-    finally:
-        cluster.close()
-
-
-def all_unfenced(cluster: LocalCluster) -> bool:
-    """Whether every node knows three live brokers."""
-    try:
-        for node in cluster.nodes:
-            with admin_of(node.address, *ALICE) as admin:
-                if sum(not each.fenced for each in admin.describe_cluster().nodes) < 3:
-                    return False
-    except Unreachable:
-        return False
-    return True
 
 
 def alter(cluster: LocalCluster, *changes: object) -> None:

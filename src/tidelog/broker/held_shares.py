@@ -218,9 +218,11 @@ class HeldShares:
 
     def drop(self, held: Held, reason: str) -> None:
         """Forgets a share partition; fetches that wait for it look again what there is."""
-        if self._held.get(held.key) is held:
-            del self._held[held.key]
         self.hopeful.update(held.waiting)
+        if self._held.get(held.key) is not held:
+            # Several writes of it were refused.
+            return
+        del self._held[held.key]
         self._trace.event(
             events.SharePartitionDropped(
                 partition=TopicPartition(held.topic, held.key.partition),

@@ -18,6 +18,7 @@ Source: KIP-631, KIP-868; Kafka's metadata deltas.
 """
 
 from collections.abc import Callable, KeysView, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.metadata import records
@@ -67,10 +68,11 @@ class MetadataDelta:
         the place of what was known. It is not replayed upon, only applied and asked what
         changed."""
         delta = cls(before)
-        delta._result = after
         for topic_id, topic in before.topics_by_id.items():
             if topic_id not in after.topics_by_id:
                 delta._topics.deleted.append(topic)
+        deleted = before.deleted_topics + len(delta._topics.deleted)
+        delta._result = replace(after, deleted_topics=deleted)
         for topic_id, topic in after.topics_by_id.items():
             if before.topics_by_id.get(topic_id) != topic:
                 delta._topics.changed[topic_id] = dict(topic.partitions)
@@ -135,6 +137,7 @@ class MetadataDelta:
             next_producer_id=self._next_producer_id,
             open_transaction=transaction,
             kept_records=image.kept_records if self._kept is None else self._kept,
+            deleted_topics=image.deleted_topics + len(self._topics.deleted),
         )
 
     def _apply_configs(self) -> Any:

@@ -180,6 +180,9 @@ class MetadataImage:
     count yet. `None` outside of a transaction."""
     kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
     """The newest record of each thing that is kept as it is, by kind and identity."""
+    deleted_topics: int = field(default=0, compare=False)
+    """How many topics this process has seen go; it is not of the log, but of how it was followed.
+    Topics that come in the same image hide from the number of topics that others went."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name."""

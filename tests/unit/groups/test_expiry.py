@@ -1,5 +1,7 @@
 """Goal: offsets expire when the rules say so, never earlier, and in slices."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.groups.consumer_rig import Client, Consumers, image, topic_id
@@ -123,7 +125,8 @@ def test_offsets_of_a_deleted_topic_go_at_once():
     for partition in (T0, OTHER):
         value = CommittedOffset(3, topic_id=topic_id(partition.topic))
         rig.ask(CommitOffsets("g", member.epoch, "a", None, ((partition, value),), True))
-    rig.coordinator.topics.update(image(t=1))
+    # Another topic came in the same image.
+    rig.coordinator.topics.update(replace(image(t=1, v=1), deleted_topics=1))
     assert rig.coordinator.deadline() == 0
     rig.advance(1)
     assert rig.committed() == {T0: 3}

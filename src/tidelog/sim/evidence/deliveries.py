@@ -8,8 +8,8 @@ after its request left. What is judged holds whatever happened in between.
   in the same term, unless the member has given it back or its connection has ended. An earlier
   delivery that arrives after a later one does not count, if its lock may have been over.
 - AcknowledgedIsDone: a record whose acceptance or rejection was answered is not received by a
-  member that asks after that, from a leader of the same term or of a later one. A leader that was
-  deposed and has not heard of it delivers on; the coordinator refuses what it writes.
+  member that asks after that, from a leader of the same term or of a later one. A deposed
+  leader that does not know its successor delivers on; the coordinator refuses what it writes.
 - CountedDeliveries: no record arrives with a higher count than the limit.
 - DeliveredAtLeastOnce: at the end every offset of a partition below the start of its share
   partition was received by some member, or went with the start of the log. It may also have been

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.groups.consumer_rig import Client, Consumers, image, topic_id
 from tests.unit.groups.rig import T0, Rig, commit, heartbeat, leave
+from tidelog.errors import ErrorCode
 from tidelog.groups.messages import CommitOffsets
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
@@ -131,3 +132,14 @@ def test_offsets_of_a_deleted_topic_go_at_once():
     rig.advance(1)
     assert rig.committed() == {T0: 3}
     assert rig.coordinator.deadline() > rig.now, "it is looked at once"
+
+
+def test_a_group_whose_members_were_silent_stays_when_topics_are_deleted():
+    """Its members may come back, and begin anew (seed cluster all 46470739)."""
+    rig = Consumers(topics={"t": 1, "u": 1}, consumer_session_timeout_ms=1000, **CONFIG)
+    member = Client(rig, "a", "t")
+    member.beat()
+    rig.advance(1001)
+    rig.coordinator.topics.update(replace(image(t=1), deleted_topics=1))
+    rig.advance(1)
+    assert member.beat() is ErrorCode.UNKNOWN_MEMBER_ID

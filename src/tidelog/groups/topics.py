@@ -8,7 +8,7 @@ that come, and racks of replicas. Leaders and ISRs are not.
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from tidelog.metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, ConfigResource, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import TopicId
 
 _HASH_BYTES = 8
@@ -58,7 +58,7 @@ class Topics:
 
     def configs_of_group(self, group_id: str) -> Mapping[str, str]:
         """What is set for a group alone."""
-        return self._image.configs.get(ConfigResource(GROUP_RESOURCE, group_id), {})
+        return self._image.group_configs(group_id)
 
     def sizes(self, names: Iterable[str]) -> dict[TopicId, int]:
         """How many partitions those of these topics have that exist."""

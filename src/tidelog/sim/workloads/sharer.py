@@ -241,8 +241,7 @@ class Sharer:
             elif code in SESSION_CODES:
                 self._forget(link)
                 link.epoch = 0
-            elif code is not ErrorCode.UNSUPPORTED_VERSION:
-                # A broker that is behind may not know yet that the feature is on.
+            else:
                 raise Violation("ErrorCodeTruth", f"{self.member_id} got {code.name}")
 
         frame = codec.encode_request(wanted, link.session.correlation_id, self._view.name)

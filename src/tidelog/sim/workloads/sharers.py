@@ -22,7 +22,7 @@ from tidelog.sim.workloads.sharer import GROUP, PAUSE_MS, Sharer
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
-from tidelog.wire.values import error_of, millis, uuid_of
+from tidelog.wire.values import error_of, uuid_of
 
 LOCK_MS: Final = 1000
 LIMIT: Final = 5
@@ -41,7 +41,7 @@ class Sharers:
         self._flushed = flushed
         self.deliveries = Deliveries(LOCK_MS, LIMIT)
         self._stopped = False
-        # Whether the feature is on, and members fetch.
+        # Whether the topic exists, and members fetch.
         self._has_begun = False
         # Partitions whose state is made.
         self._ready: set[SharedPlace] = set()
@@ -58,34 +58,16 @@ class Sharers:
         configs = {"flush.messages": "1"} if self._flushed else {}
 
         def done(code: ErrorCode | None) -> None:
-            exists = code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-            self._later(self._switch_on if exists else self.start)
+            if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                self._later(self.start)
+                return
+            self._has_begun = True
+            self._make_states()
+            for each in self._members:
+                each.start()
 
         if not self._stopped:
             self._admin.create(SHARES_TOPIC, STATE_PARTITIONS, configs, done)
-
-    def _switch_on(self) -> None:
-        """Raises `share.version`."""
-        update = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
-        wanted = request(
-            ApiKey.UPDATE_FEATURES,
-            1,
-            timeout=millis(4000),
-            feature_updates=[update],
-            validate_only=False,
-        )
-
-        def done(code: ErrorCode | None) -> None:
-            if code is ErrorCode.NONE:
-                self._has_begun = True
-                self._make_states()
-                for each in self._members:
-                    each.start()
-            else:
-                self._later(self._switch_on)
-
-        if not self._stopped:
-            self._admin.ask(wanted, done)
 
     def stop(self) -> None:
         """Members settle what there is."""

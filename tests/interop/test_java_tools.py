@@ -219,7 +219,6 @@ def test_share_groups_are_read_listed_described_moved_and_deleted(
     tools: JavaTools, cluster: LocalCluster
 ):
     create(cluster, "java-queue", partitions=2)
-    tools.run("FeatureCommand", "upgrade", "--feature", "share.version=1")
     group, topic = ("--group", "java-sharers"), ("--topic", "java-queue")
     tools.run(*(SHARE_GROUPS, "--reset-offsets", "--to-earliest", *topic, *group), "--execute")
     for first, count in ((0, 200), (200, 50)):

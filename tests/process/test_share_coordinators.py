@@ -19,7 +19,7 @@ from tidelog.testing.waiting import wait_until
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make
-from tidelog.wire.values import bytes_of, error_of, millis
+from tidelog.wire.values import bytes_of, error_of
 
 pytestmark = pytest.mark.process
 
@@ -84,24 +84,11 @@ class Client:
         return answer.results[0].partitions[0]
 
 
-def switch_on(client: Client) -> None:
-    update = {"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}
-    client.ask(
-        ApiKey.UPDATE_FEATURES,
-        1,
-        lambda answer: answer.error_code,
-        timeout=millis(10_000),
-        feature_updates=[update],
-        validate_only=False,
-    )
-
-
 def test_both_coordinators_die(tmp_path):
     # The member has one thread, which also asks share coordinators until there is one.
     config = {"group.share.session.timeout.ms": "60000"}
     with LocalCluster(brokers=3, data_dir=tmp_path / "cluster", config=config) as cluster:
         client = Client(cluster)
-        switch_on(client)
         cluster.create_topic(TOPIC, partitions=2, replication_factor=3)
         for key_type, key in ((0, GROUP), (2, f"{GROUP}:{'A' * 22}:0")):
             client.ask(

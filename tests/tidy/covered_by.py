@@ -174,6 +174,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/transactor.py": "tests/sim/test_transactions.py",
     "sim/workloads/consumer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/members.py": "tests/sim/test_client_checks.py",
+    "sim/workloads/sharer.py": "tests/sim/test_sharers.py",
     "sim/workloads/sharers.py": "tests/sim/test_sharers.py",
     "sim/workloads/producer.py": "tests/sim/test_client_checks.py",
     "sim/workloads/reconfiguration.py": "tests/sim/test_client_checks.py",

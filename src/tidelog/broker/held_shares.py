@@ -31,6 +31,7 @@ from tidelog.broker.features import has_share_groups
 from tidelog.broker.share_fetches import ShareFetchCall
 from tidelog.broker.share_persister import SharePersister
 from tidelog.config import NodeConfig
+from tidelog.config.group_properties import BY_DURATION, EARLIEST, duration_ms
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
@@ -39,7 +40,7 @@ from tidelog.model import CONSUMER_REPLICA_ID, NO_OFFSET, TopicPartition
 from tidelog.replication.messages import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsQuery
 from tidelog.replication.replicas import Replicas
 from tidelog.sharing.in_flight import Change
-from tidelog.sharing.settings import BY_DURATION, EARLIEST, duration_ms, settings_of
+from tidelog.sharing.settings import settings_of
 from tidelog.sharing.share_partition import SharePartition
 from tidelog.sharing.values import (
     UNINITIALIZED,
@@ -218,9 +219,11 @@ class HeldShares:
 
     def drop(self, held: Held, reason: str) -> None:
         """Forgets a share partition; fetches that wait for it look again what there is."""
-        if self._held.get(held.key) is held:
-            del self._held[held.key]
         self.hopeful.update(held.waiting)
+        if self._held.get(held.key) is not held:
+            # Several writes of it were refused.
+            return
+        del self._held[held.key]
         self._trace.event(
             events.SharePartitionDropped(
                 partition=TopicPartition(held.topic, held.key.partition),

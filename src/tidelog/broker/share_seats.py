@@ -50,10 +50,9 @@ class ShareSeats(CoordinatorSeats[ShareCoordinator]):
 
     def on_image(self, image: MetadataImage) -> None:
         """Follows the leadership of the partitions, and the topics."""
-        before, self._image = self._image.topics_by_id, image
+        before, self._image = self._image, image
         super().on_image(image)
-        # Topics that come in the same image hide those that go; the next look finds them.
-        if len(image.topics_by_id) < len(before):
+        if image.deleted_topics != before.deleted_topics:
             self._deadline.forget()
             for seat in self._seats.values():
                 seat.coordinator.on_topic_deleted(self._woken_at)

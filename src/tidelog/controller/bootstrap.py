@@ -25,6 +25,7 @@ from tidelog.metadata.image import (
     CLUSTER_DEFAULT,
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
+    SHARE_VERSION,
     TRANSACTION_VERSION,
     MetadataImage,
 )
@@ -42,6 +43,7 @@ BOOTSTRAP_FEATURES: Final = {
     METADATA_VERSION: 30,
     ELIGIBLE_LEADER_REPLICAS_VERSION: 1,
     "group.version": 1,
+    SHARE_VERSION: 1,
     TRANSACTION_VERSION: 2,
 }
 """Level 30 is 4.3-IV0."""

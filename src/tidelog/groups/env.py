@@ -10,7 +10,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidelog.config import GroupsConfig
-from tidelog.config.group_properties import heartbeat_interval_ms, session_timeout_ms
+from tidelog.config.group_properties import (
+    heartbeat_interval_ms,
+    session_timeout_ms,
+    share_heartbeat_interval_ms,
+    share_session_timeout_ms,
+)
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
@@ -99,6 +104,14 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Of the members of a consumer group."""
         return heartbeat_interval_ms(self.config, self.topics.configs_of_group(group_id))
+
+    def share_session_timeout_ms(self, group_id: str) -> int:
+        """Of the members of a share group."""
+        return share_session_timeout_ms(self.config, self.topics.configs_of_group(group_id))
+
+    def share_heartbeat_interval_ms(self, group_id: str) -> int:
+        """Of the members of a share group."""
+        return share_heartbeat_interval_ms(self.config, self.topics.configs_of_group(group_id))
 
     def forget(self, group: ClassicGroup) -> None:
         """It is not a classic group any longer: no member is watched, and member ids that were

@@ -20,7 +20,9 @@ without offsets is forgotten too. Kafka counts from the time at which the group 
 and so forgets a fresh commit of a tool to a group that has long been empty.
 
 A look at all groups begins every `offsets.retention.check.interval.ms`. It goes in slices: a wake
-looks at about `limits.OFFSETS_EXPIRED_PER_TURN` offsets.
+looks at about `limits.OFFSETS_EXPIRED_PER_TURN` offsets. When topics were deleted a look begins at
+once, which is for their offsets only: a group whose last members were silent for too long stays for
+a while, since it is forgotten for good to a member that comes back (GROUP_ID_NOT_FOUND).
 
 Source: KIP-211.
 """
@@ -44,12 +46,16 @@ _MS_PER_MINUTE = 60_000
 class Expiry:
     """The expiry of one coordinator's offsets."""
 
-    __slots__ = ("_deletions", "_env", "_left", "_next")
+    __slots__ = ("_deletions", "_env", "_goes_on_at", "_is_whole", "_left", "_next")
 
     def __init__(self, env: Env) -> None:
         self._env = env
-        # When to look again; `None` before the coordinator is active.
+        # When the next look at everything begins; `None` before the coordinator is active.
         self._next: Instant | None = None
+        # When the look that is under way goes on; `None` between two looks.
+        self._goes_on_at: Instant | None = None
+        # Whether that one is for all that may have expired, or for deleted topics alone.
+        self._is_whole = False
         # The deletions of topics that a look has begun after.
         self._deletions = 0
         # The groups that this look has not come to.
@@ -59,7 +65,7 @@ class Expiry:
     def due_at(self) -> Instant | None:
         """When to look again, or to go on: at once, when topics were deleted."""
         is_late = self._next is not None and self._deletions != self._env.topics.deletions
-        return Instant(0) if is_late else self._next
+        return Instant(0) if is_late else self._goes_on_at or self._next
 
     def start(self, now: Instant) -> None:
         """The first look is one interval after the activation."""
@@ -72,7 +78,10 @@ class Expiry:
         env, budget = self._env, OFFSETS_EXPIRED_PER_TURN
         if self._deletions != env.topics.deletions:
             self._deletions = env.topics.deletions
+            self._is_whole &= self._goes_on_at is not None
             self._left.clear()
+        elif self._goes_on_at is None:
+            self._is_whole = True
         if not self._left:
             self._left.extend(group_id for group_id, _ in env.kernel.latest.groups.items())
         while self._left and budget > 0:
@@ -81,19 +90,18 @@ class Expiry:
             if image is None:
                 continue
             budget -= 1 + len(image.offsets)
-            records = self._expired(group_id, image, env.wall_ms(now))
+            records = self._of_deleted_topics(group_id, image)
+            if self._is_whole and not records:
+                records = self._expired(group_id, image, env.wall_ms(now))
             if records and env.append(records) is not ErrorCode.NONE:
                 # Replicas do not follow; the next look will find them again.
                 self._left.clear()
-        if self._left:
-            self._next = Instant(now + 1)
-        else:
+        self._goes_on_at = Instant(now + 1) if self._left else None
+        if self._is_whole and not self._left:
             self.start(now)
 
     def _expired(self, group_id: str, image: GroupImage, wall_ms: int) -> list[GroupsRecord]:
         """Tombstones of what has expired of a group, and of the group when nothing is left."""
-        if deleted := self._of_deleted_topics(group_id, image):
-            return deleted
         group, consumers = self._env.find(group_id), self._env.consumers(group_id)
         subscribed = subscribed_topics(group, consumers)
         state = GroupState.STABLE if group is None else group.state

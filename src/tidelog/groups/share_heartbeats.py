@@ -9,7 +9,7 @@ The broker (`broker/share_group_calls.py`) asks the share coordinators then, and
 reported within `group.share.initialize.retry.interval.ms` are asked for again, by a new coordinator
 at once.
 
-A member that is silent for `group.share.session.timeout.ms` is removed.
+A member that is silent for `group.share.session.timeout.ms`, or its group's own value, is removed.
 
 Left out: `group.share.assignment.interval.ms` has no effect, because assignments are made at once.
 
@@ -116,7 +116,7 @@ class ShareHeartbeats:
             None,
             member_id,
             after.epoch,
-            env.config.share_heartbeat_interval_ms,
+            env.share_heartbeat_interval_ms(draft.group_id),
             after.assigned if is_full or before.assigned != after.assigned else None,
             wanted,
         )
@@ -292,7 +292,7 @@ class ShareHeartbeats:
                 self._asked.pop((draft.group_id, topic_id), None)
 
     def _begin_session(self, group_id: str, member_id: str, now: Instant) -> None:
-        deadline = Instant(now + self._env.config.share_session_timeout_ms)
+        deadline = Instant(now + self._env.share_session_timeout_ms(group_id))
         self.sessions.set((group_id, member_id), deadline)
 
     def start(self, now: Instant) -> None:

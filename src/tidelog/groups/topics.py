@@ -8,7 +8,7 @@ that come, and racks of replicas. Leaders and ISRs are not.
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from tidelog.metadata.image import EMPTY_IMAGE, GROUP_RESOURCE, ConfigResource, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import TopicId
 
 _HASH_BYTES = 8
@@ -17,14 +17,12 @@ _HASH_BYTES = 8
 class Topics:
     """The topics of the newest metadata."""
 
-    __slots__ = ("_image", "deletions", "version")
+    __slots__ = ("_image", "version")
 
     def __init__(self) -> None:
         self._image: MetadataImage = EMPTY_IMAGE
         # Grows when something may have changed for a group.
         self.version = 0
-        # Grows when there are fewer topics than before.
-        self.deletions = 0
 
     def update(self, image: MetadataImage) -> None:
         """Takes the newest metadata."""
@@ -32,7 +30,11 @@ class Topics:
         same_topics = image.topics_by_name is before.topics_by_name
         if not (same_topics and image.brokers is before.brokers):
             self.version += 1
-        self.deletions += len(image.topics_by_id) < len(before.topics_by_id)
+
+    @property
+    def deletions(self) -> int:
+        """Grows when a topic was deleted."""
+        return self._image.deleted_topics
 
     @property
     def offset(self) -> int:
@@ -56,7 +58,7 @@ class Topics:
 
     def configs_of_group(self, group_id: str) -> Mapping[str, str]:
         """What is set for a group alone."""
-        return self._image.configs.get(ConfigResource(GROUP_RESOURCE, group_id), {})
+        return self._image.group_configs(group_id)
 
     def sizes(self, names: Iterable[str]) -> dict[TopicId, int]:
         """How many partitions those of these topics have that exist."""

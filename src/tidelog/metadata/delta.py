@@ -19,6 +19,7 @@ Source: KIP-631, KIP-868; Kafka's metadata deltas.
 """
 
 from collections.abc import Callable, KeysView, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.metadata import records
@@ -70,10 +71,11 @@ class MetadataDelta:
         the place of what was known. It is not replayed upon, only applied and asked what
         changed."""
         delta = cls(before)
-        delta._result = after
         for topic_id, topic in before.topics_by_id.items():
             if topic_id not in after.topics_by_id:
                 delta._topics.deleted.append(topic)
+        deleted = before.deleted_topics + len(delta._topics.deleted)
+        delta._result = replace(after, deleted_topics=deleted)
         for topic_id, topic in after.topics_by_id.items():
             if before.topics_by_id.get(topic_id) != topic:
                 delta._topics.changed[topic_id] = dict(topic.partitions)
@@ -139,6 +141,7 @@ class MetadataDelta:
             open_transaction=transaction,
             acls=image.acls if self._acls is None else self._acls,
             kept_records=image.kept_records if self._kept is None else self._kept,
+            deleted_topics=image.deleted_topics + len(self._topics.deleted),
         )
 
     def _apply_configs(self) -> Any:

@@ -186,6 +186,9 @@ class MetadataImage:
     """The access control entries by their ids, the oldest first."""
     kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
     """The newest record of each thing that is kept as it is, by kind and identity."""
+    deleted_topics: int = field(default=0, compare=False)
+    """How many topics this process has seen go; it is not of the log, but of how it was followed.
+    Topics that come in the same image hide from the number of topics that others went."""
 
     def topic(self, name: str) -> TopicImage | None:
         """The topic of this name."""

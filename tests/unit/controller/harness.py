@@ -54,6 +54,7 @@ FEATURES = {
     METADATA_VERSION: FeatureRange(7, 30),
     ELIGIBLE_LEADER_REPLICAS_VERSION: FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
+    "share.version": FeatureRange(0, 1),
     "transaction.version": FeatureRange(0, 2),
 }
 CONFIG = ControllerConfig(default_replication_factor=3, min_insync_replicas=2)

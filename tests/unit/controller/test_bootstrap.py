@@ -19,6 +19,7 @@ LEVELS = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
+    "share.version": 1,
     "transaction.version": 2,
 }
 OURS = set(LEVELS)
@@ -32,7 +33,7 @@ def test_an_empty_log_is_bootstrapped_as_kafka_does() -> None:
         for record in kafka
         if not isinstance(record, FeatureLevelRecord) or record.name in OURS
     ]
-    assert len(expected) == 7
+    assert len(expected) == 8
     assert activation_records(EMPTY_IMAGE, CONFIG) == expected
 
 

@@ -371,13 +371,13 @@ def test_a_leaving_broker_joins_no_isr_and_gets_no_replicas() -> None:
 
 def test_a_controlled_shutdown_that_a_failover_cut_in_two() -> None:
     """Goal: the next controller moves the leaderships that were left behind."""
-    stage = a_stage(1, 2, config=replace(CONFIG, max_records_per_batch=7))
+    stage = a_stage(1, 2, config=replace(CONFIG, max_records_per_batch=8))
     stage.create("orders", *[(1, 2)] * 5)
     stage.create("payments", *[(1, 2)] * 5)
     beat = BrokerHeartbeat(1, stage.epochs[1], stage.controller.image.offset, False, True)
     stage.send(beat)
     stage.controller.wake(stage.now)
-    assert stage.log.batch_sizes[-2:] == [7, 4]
+    assert stage.log.batch_sizes[-2:] == [8, 3]
     stage.lose(keep=1)
     stage.settle()
     assert not stage.broker(1).in_controlled_shutdown
@@ -430,7 +430,7 @@ def test_sessions_start_fresh_with_a_new_controller() -> None:
 
 def test_elections_that_a_failover_left_undone() -> None:
     """Goal: unfencing and electing may be cut in two; the next controller elects."""
-    stage = a_stage(1, config=replace(CONFIG, max_records_per_batch=7))
+    stage = a_stage(1, config=replace(CONFIG, max_records_per_batch=8))
     stage.create("orders", *[(1,)] * 5)
     stage.create("payments", *[(1,)] * 5)
     stage.heartbeat(1, fence=True)

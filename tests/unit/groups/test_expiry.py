@@ -1,9 +1,12 @@
 """Goal: offsets expire when the rules say so, never earlier, and in slices."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.groups.consumer_rig import Client, Consumers, image, topic_id
 from tests.unit.groups.rig import T0, Rig, commit, heartbeat, leave
+from tidelog.errors import ErrorCode
 from tidelog.groups.messages import CommitOffsets
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
@@ -123,8 +126,20 @@ def test_offsets_of_a_deleted_topic_go_at_once():
     for partition in (T0, OTHER):
         value = CommittedOffset(3, topic_id=topic_id(partition.topic))
         rig.ask(CommitOffsets("g", member.epoch, "a", None, ((partition, value),), True))
-    rig.coordinator.topics.update(image(t=1))
+    # Another topic came in the same image.
+    rig.coordinator.topics.update(replace(image(t=1, v=1), deleted_topics=1))
     assert rig.coordinator.deadline() == 0
     rig.advance(1)
     assert rig.committed() == {T0: 3}
     assert rig.coordinator.deadline() > rig.now, "it is looked at once"
+
+
+def test_a_group_whose_members_were_silent_stays_when_topics_are_deleted():
+    """Its members may come back, and begin anew (seed cluster all 46470739)."""
+    rig = Consumers(topics={"t": 1, "u": 1}, consumer_session_timeout_ms=1000, **CONFIG)
+    member = Client(rig, "a", "t")
+    member.beat()
+    rig.advance(1001)
+    rig.coordinator.topics.update(replace(image(t=1), deleted_topics=1))
+    rig.advance(1)
+    assert member.beat() is ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,9 +1,12 @@
 """Goal: members of a share group share its partitions, all of which have a state."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.groups.consumer_rig import image, partitions
 from tests.unit.groups.share_rig import RETRY_MS, SESSION_MS, Sharers
+from tidelog.config import GroupsConfig
 from tidelog.errors import ErrorCode
 from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import (
@@ -15,6 +18,7 @@ from tidelog.groups.messages import (
     StatesInitialized,
     StatesResult,
 )
+from tidelog.metadata.image import GROUP_RESOURCE, ConfigResource
 from tidelog.model import NO_OFFSET
 
 
@@ -185,3 +189,17 @@ def test_a_heartbeat_without_news_writes_nothing():
     end = rig.partition.end_offset
     rig.beat("a", epoch)
     assert rig.partition.end_offset == end
+
+
+def test_a_group_has_timeouts_of_its_own():
+    """Within the bounds of the node."""
+    rig = Sharers(share_min_session_timeout_ms=1)
+    own = {"share.session.timeout.ms": "500", "share.heartbeat.interval.ms": "1"}
+    configs = {ConfigResource(GROUP_RESOURCE, "g"): own}
+    rig.coordinator.topics.update(replace(image(2, t=4), configs=configs))
+    answer = rig.beat("m", 0, "t")
+    assert answer.heartbeat_interval_ms == GroupsConfig().share_min_heartbeat_interval_ms
+    rig.advance(499)
+    assert rig.group().members
+    rig.advance(1)
+    assert not rig.group().members

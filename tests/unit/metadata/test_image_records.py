@@ -338,7 +338,9 @@ def test_the_difference_of_two_images_has_everything_that_changed(seed: int) -> 
         log.step()
     after = log.image
     delta = MetadataDelta.between(before, after)
-    assert delta.apply(after.offset, after.epoch) is after
+    applied = delta.apply(after.offset, after.epoch)
+    assert applied == after
+    assert applied.deleted_topics == before.deleted_topics + len(delta.deleted_topics)
     gone = [t.topic_id for t in delta.deleted_topics]
     assert gone == [i for i in before.topics_by_id if i not in after.topics_by_id]
     for topic_id, topic in after.topics_by_id.items():

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.config import SharingConfig
-from tidelog.sharing.settings import duration_ms, settings_of
+from tidelog.sharing.settings import settings_of
 from tidelog.sharing.values import ShareSettings
 
 CONFIG = SharingConfig()
@@ -28,20 +28,3 @@ def test_a_group_has_values_of_its_own():
 @pytest.mark.parametrize(("own", "found"), [("1", 2), ("99", 10), ("x", 5), ("", 5)])
 def test_the_broker_has_the_last_word(own, found):
     assert settings_of(CONFIG, {"share.delivery.count.limit": own}).delivery_count_limit == found
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("PT1H30M", 5_400_000),
-        ("P1DT0.25S", 86_400_250),
-        ("pt5s", 5000),
-        ("P1D", 86_400_000),
-        ("PT", None),
-        ("P", None),
-        ("1h", None),
-        ("PT-5S", None),
-    ],
-)
-def test_durations_are_read_as_iso_8601_writes_them(text, found):
-    assert duration_ms(text) == found

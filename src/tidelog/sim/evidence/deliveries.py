@@ -8,7 +8,8 @@ after its request left. What is judged holds whatever happened in between.
   in the same term, unless the member has given it back or its connection has ended. An earlier
   delivery that arrives after a later one does not count, if its lock may have been over.
 - AcknowledgedIsDone: a record whose acceptance or rejection was answered is not received by a
-  member that asks after that.
+  member that asks after that, from a leader of the same term or of a later one. A deposed
+  leader that does not know its successor delivers on; the coordinator refuses what it writes.
 - CountedDeliveries: no record arrives with a higher count than the limit.
 - DeliveredAtLeastOnce: at the end every offset of a partition below the start of its share
   partition was received by some member, or went with the start of the log. It may also have been
@@ -69,8 +70,8 @@ class _Record:
     """One offset."""
 
     claim: Claim
-    # When it was settled for good; `None` before.
-    settled_at: int | None = None
+    # When it was settled for good, and under which leader epoch; `None` before.
+    settled: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -87,7 +88,7 @@ class Deliveries:
     def settled_count(self) -> int:
         """How many records were accepted or rejected."""
         return sum(
-            record.settled_at is not None
+            record.settled is not None
             for records in self._records.values()
             for record in records.values()
         )
@@ -103,9 +104,10 @@ class Deliveries:
             if known is None:
                 records[offset] = _Record(claim)
                 continue
-            if known.settled_at is not None and known.settled_at <= got.asked_at:
+            if known.settled is not None and _comes_behind(got, *known.settled):
+                settled_at, epoch = known.settled
                 raise Violation(
-                    "AcknowledgedIsDone", f"{got} at {now}, settled at {known.settled_at}"
+                    "AcknowledgedIsDone", f"{got} at {now}, settled at {settled_at} in {epoch}"
                 )
             before = known.claim
             if self._is_late(got, before):
@@ -136,12 +138,14 @@ class Deliveries:
             if record is not None and record.claim.member_id == member_id:
                 record.claim.is_over = True
 
-    def settle(self, place: SharedPlace, offsets: Iterable[int], now: int) -> None:
-        """The acceptance or rejection of these records was answered."""
+    def settle(
+        self, place: SharedPlace, offsets: Iterable[int], leader_epoch: int, now: int
+    ) -> None:
+        """The acceptance or rejection of these records was answered by a leader of this epoch."""
         records = self._records.get(place, {})
         for offset in offsets:
-            if records[offset].settled_at is None:
-                records[offset].settled_at = now
+            if records[offset].settled is None:
+                records[offset].settled = (now, leader_epoch)
 
     def judge(self, place: SharedPlace, log_start: int, start: int) -> None:
         """The group is done with everything below `start`."""
@@ -151,3 +155,9 @@ class Deliveries:
             raise Violation(
                 "DeliveredAtLeastOnce", f"{place}: no member received {missing[:10]} below {start}"
             )
+
+
+def _comes_behind(got: Reception, settled_at: int, leader_epoch: int) -> bool:
+    """Whether the leader must have known that the record was settled."""
+    term = got.leadership
+    return got.asked_at >= settled_at and term is not None and term.leader_epoch >= leader_epoch

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 
+from tidelog.broker import features
 from tidelog.config import ControllerConfig
 from tidelog.controller import messages, topic_messages
 from tidelog.controller.controller import Controller
@@ -16,13 +17,7 @@ from tidelog.model import Endpoint, TopicId, Uuid
 from tidelog.replication.messages import AlterPartitionResult, SendAlterPartition
 from tidelog.sim.replicas.feed import MetadataFeed, refused
 
-FEATURES = {
-    "metadata.version": messages.FeatureRange(7, 30),
-    "eligible.leader.replicas.version": messages.FeatureRange(0, 1),
-    "transaction.version": messages.FeatureRange(0, 2),
-    "kraft.version": messages.FeatureRange(0, 1),
-    "group.version": messages.FeatureRange(0, 1),
-}
+FEATURES = {name: messages.FeatureRange(*served) for name, served in features.FEATURES.items()}
 CONTROLLER_ID = 100
 
 

@@ -137,7 +137,9 @@ class ClusterRun:
         healed_at = world.now
         self.nemesis.heal()
         self.workload.stop()
-        self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
+        self._until(
+            "Liveness", self._is_healthy, HEAL_LIMIT_MS + self._backlog_ms, self._complaints
+        )
         self.outcome.healed_ms = world.now - healed_at
         self._probe()
         # A follower that waits on a half-open stream was in sync before the last records came.
@@ -185,6 +187,13 @@ class ClusterRun:
             self._until("Liveness", self._is_healthy, HEAL_LIMIT_MS, self._complaints)
 
     # Healing -------------------------------------------------------------------------------
+
+    @property
+    def _backlog_ms(self) -> int:
+        """How long the disks have work already, one file after the other: a follower of a topic
+        that has just begun to flush each record waits behind all of it."""
+        longest = max(len(host.disk_queue) for host in self.world.hosts.values())
+        return longest * self.swarm.flush_range_ms[1]
 
     def _until(
         self,

@@ -40,7 +40,6 @@ def one_group_node(**settings: str) -> OneNode:
 
     node.run_until(found)
     node.run_until(lambda: node.broker.groups.coordinators() is not None)
-    switch_on(node)
     return node
 
 
@@ -82,7 +81,7 @@ def initialize(wire: Wire, *numbers: int, state_epoch: int = 1, start_offset: in
     assert {error_of(each.error_code) for each in found.values()} == {ErrorCode.NONE}
 
 
-def switch_on(node: OneNode, level: int = 1) -> None:
+def set_level(node: OneNode, level: int) -> None:
     """Finalises `share.version`."""
     wire = node.client()
     update = {

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tests.unit.broker.api.share_client import initialize, one_node, topic_id_of
+from tests.unit.broker.api.share_client import initialize, one_node, set_level, topic_id_of
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID
@@ -25,23 +25,11 @@ def sharing_node(*initialized: int, level: int = 1, **settings: str) -> OneNode:
     """A node whose share coordinator knows these partitions of topic `t`, from offset 0 on."""
     node = one_node(group_share_record_lock_duration_ms=str(LOCK_MS), **settings)
     wire = node.client()
-    if level:
-        switch_on(wire)
+    if not level:
+        set_level(node, level)
     if initialized:
         initialize(wire, *initialized)
     return node
-
-
-def switch_on(wire: Wire) -> None:
-    """Raises `share.version` to 1."""
-    wire.call(
-        ApiKey.UPDATE_FEATURES,
-        1,
-        timeout=millis(1000),
-        feature_updates=[{"feature": "share.version", "max_version_level": 1, "upgrade_type": 1}],
-        validate_only=False,
-    )
-    wire.node.run_until(lambda: wire.node.broker.sharing.held.is_enabled)
 
 
 def fill(node: OneNode, partition: int, count: int, topic: str = "t") -> None:

@@ -24,6 +24,7 @@ LEVELS = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
+    "share.version": 1,
     "transaction.version": 2,
 }
 

@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat: a member has its partitions when their states are initialised."""
 
-from tests.unit.broker.api.share_client import assigned_of, beat, call, one_group_node, switch_on
+from tests.unit.broker.api.share_client import assigned_of, beat, call, one_group_node, set_level
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of, to_millis
@@ -39,5 +39,5 @@ def test_a_member_that_leaves_is_one_no_more():
 def test_it_is_refused_while_the_feature_is_off():
     node = one_group_node()
     wire = node.client()
-    switch_on(node, 0)
+    set_level(node, 0)
     assert error_of(beat(wire, "m", 0, "t").error_code) is ErrorCode.UNSUPPORTED_VERSION

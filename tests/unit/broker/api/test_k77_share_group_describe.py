@@ -1,6 +1,6 @@
 """ShareGroupDescribe: members of share groups, and what they have; share groups in lists."""
 
-from tests.unit.broker.api.share_client import one_group_node, settled_group, switch_on
+from tests.unit.broker.api.share_client import one_group_node, set_level, settled_group
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
@@ -39,6 +39,6 @@ def test_lists_have_its_type():
 
 def test_it_is_refused_while_the_feature_is_off():
     node = one_group_node()
-    switch_on(node, 0)
+    set_level(node, 0)
     (group,) = described(node.client(), "g")
     assert error_of(group.error_code) is ErrorCode.UNSUPPORTED_VERSION

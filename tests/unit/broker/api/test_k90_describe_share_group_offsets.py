@@ -3,7 +3,7 @@ share group: what administrators see, and what the share coordinators know after
 
 import pytest
 
-from tests.unit.broker.api.share_client import beat, call, one_group_node, settled_group, switch_on
+from tests.unit.broker.api.share_client import beat, call, one_group_node, set_level, settled_group
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
@@ -111,5 +111,5 @@ def test_a_deleted_group_leaves_no_state():
 @pytest.mark.parametrize("ask", [altered, forgotten])
 def test_it_is_refused_while_the_feature_is_off(ask):
     node = one_group_node()
-    switch_on(node, 0)
+    set_level(node, 0)
     assert ask(node.client()) is ErrorCode.UNSUPPORTED_VERSION

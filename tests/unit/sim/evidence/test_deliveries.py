@@ -55,10 +55,20 @@ def test_a_member_may_give_it_back(deliveries):
 def test_what_is_settled_does_not_come_again(deliveries):
     deliveries.receive(got("a"), 10)
     deliveries.give_back(PLACE, [0], "a")
-    deliveries.settle(PLACE, [0], 20)
+    deliveries.settle(PLACE, [0], TERM.leader_epoch, 20)
     deliveries.receive(got("b", asked_at=15), 25)
     with pytest.raises(Violation, match="AcknowledgedIsDone"):
         deliveries.receive(got("b", asked_at=900), 2000)
+
+
+def test_a_deposed_leader_may_deliver_what_its_successor_has_settled(deliveries):
+    """It does not know of it, and nothing that it writes counts (seed cluster all 23656825)."""
+    successor = Leadership(2, 0, TERM.leader_epoch + 1)
+    deliveries.receive(got("a", term=successor), 10)
+    deliveries.settle(PLACE, [0], successor.leader_epoch, 20)
+    deliveries.receive(got("b", asked_at=900, term=TERM), 910)
+    with pytest.raises(Violation, match="AcknowledgedIsDone"):
+        deliveries.receive(got("b", asked_at=920, term=successor), 930)
 
 
 def test_deliveries_are_counted(deliveries):

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,6 +58,7 @@ class KillPlan:
     burst: int = 1
     """So many kills before the ingest may recover; at most one broker is down at a time."""
     records_per_s: int = 300
+    mode: str = "append"
 
 
 @dataclass
@@ -112,7 +113,14 @@ def value_of(number: int) -> bytes:
 class Feeder:
     """A producer that never stops; its values have the numbers of its records."""
 
-    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        records_per_s: int,
+        value: Callable[[int], bytes | None] = value_of,
+    ) -> None:
+        self._value = value
         self._topic = topic
         self._pause_s = 0.05
         self._step = max(1, round(records_per_s * self._pause_s))
@@ -140,7 +148,7 @@ class Feeder:
                 number = self._sent
                 self._producer.produce(
                     self._topic,
-                    value_of(number),
+                    self._value(number),
                     key=b"%d" % (number % 97),
                     on_delivery=lambda error, message, n=number: self._received(n, error, message),
                 )
@@ -170,7 +178,7 @@ class IngestProcess:
         self._command = [
             *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
             *("--topic", plan.topic, "--table", str(plan.directory / "table")),
-            *("--value-format", "json", "--value-schema", str(schema)),
+            *("--value-format", "json", "--value-schema", str(schema), "--mode", plan.mode),
             *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
             *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
         ]

@@ -25,7 +25,7 @@ from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_t
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
-from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.formats import Format, Mode
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
@@ -87,20 +87,58 @@ Verify = Annotated[
     bool, option("--verify", "At the end, check the whole table against its accounts.")
 ]
 KeyFormat = Annotated[
-    Format, option("--key-format", "What keys are: raw bytes, string, json or csv.", "FORMAT")
+    Format,
+    option(
+        "--key-format", "What keys are: raw bytes, string, json, csv, avro or protobuf.", "FORMAT"
+    ),
 ]
-KeySchema = Annotated[
-    Path | None, option("--key-schema", "The same for keys of format json or csv.", "FILE")
-]
+KeySchema = Annotated[Path | None, option("--key-schema", "The same for keys.", "FILE")]
 ValueFormat = Annotated[
-    Format, option("--value-format", "What values are: raw bytes, string, json or csv.", "FORMAT")
+    Format,
+    option(
+        "--value-format",
+        "What values are: raw bytes, string, json, csv, avro or protobuf.",
+        "FORMAT",
+    ),
 ]
 ValueSchema = Annotated[
     Path | None,
     option(
         "--value-schema",
-        "File of the fields: `id bigint, …`. json without it: the table's, or a sample's.",
+        "The fields, in a file: `id bigint, …`, an Avro schema, or a Protobuf descriptor set.",
         "FILE",
+    ),
+]
+Registry = Annotated[
+    str,
+    option(
+        "--registry",
+        "Schema registry of avro and protobuf: values begin with the id of their schema.",
+        "URL",
+    ),
+]
+TableMode = Annotated[
+    Mode,
+    option(
+        "--mode",
+        "append: a row for each record. upsert: a row for each key, its newest record's.",
+        "MODE",
+    ),
+]
+RowKey = Annotated[
+    str | None,
+    option(
+        "--key",
+        "What names a row for upsert: fields of the record's key. Default: all of it.",
+        "FIELD,…",
+    ),
+]
+TransformName = Annotated[
+    str | None,
+    option(
+        "--transform",
+        "A function from Arrow table to Arrow table that adds columns to parsed rows.",
+        "MODULE:FUNCTION",
     ),
 ]
 SourceOptions = Annotated[
@@ -125,6 +163,10 @@ def ingest(
     key_schema: KeySchema = None,
     value_format: ValueFormat = Format.RAW,
     value_schema: ValueSchema = None,
+    registry: Registry = "",
+    mode: TableMode = Mode.APPEND,
+    key: RowKey = None,
+    transform: TransformName = None,
     verify: Verify = False,
     options: SourceOptions = None,
     conf: Conf = None,
@@ -144,17 +186,30 @@ def ingest(
     names = _topics(topics, topic_pattern, checkpoint)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
     given = assignments(options)
+    upsert_key = _upsert_key(mode, key)
+    _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
     with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest import ingest_all
         from tidelog.pipeline.jobs.ingest_plan import IngestPlan
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
+        from tidelog.pipeline.tables.upserts import Upsert
+        from tidelog.pipeline.typed.transforms import load_transform
+
+        upsert = None if upsert_key is None else Upsert(upsert_key)
+        transformed = None if transform is None else load_transform(transform)
 
         def plan(topic: str) -> IngestPlan:
-            place = _of(topic, table), None if checkpoint is None else _of(topic, checkpoint)
-            layouts = {part: _layout(topic, *one) for part, one in asked.items()}
+            place = _of(topic, table), _of_any(topic, checkpoint)
+            layouts = {
+                part: _layout(f"{topic}-{part}", what, _of_any(topic, schema), registry)
+                for part, (what, schema) in asked.items()
+            }
             return IngestPlan(
-                *(bootstrap, topic, *place, starting_offsets, interval_s, given), **layouts
+                *(bootstrap, topic, *place, starting_offsets, interval_s, given),
+                **layouts,
+                upsert=upsert,
+                transform=transformed,
             )
 
         chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, show_topic)
@@ -207,20 +262,50 @@ def _of(topic: str, place: Path) -> Path:
 
 def _faults(spark: Any, table: Path) -> list[Any]:
     """What is wrong with the whole table, by its rows."""
-    from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table
+    from tidelog.pipeline.jobs.table import (
+        faults,
+        read_accounts,
+        read_quarantine,
+        read_table,
+        row_key,
+    )
 
     with terminal.progress("checking the table"):
         reads = read_table, read_accounts, read_quarantine
-        return faults(*(read(spark, table) for read in reads))
+        rows, accounts, quarantine = (read(spark, table) for read in reads)
+        return faults(rows, accounts, quarantine, row_key(table))
 
 
-def _layout(topic: str, what: Format, schema: Path | None) -> Any:
+def _of_any(topic: str, place: Path | None) -> Path | None:
+    return None if place is None else _of(topic, place)
+
+
+def _layout(subject: str, what: Format, schema: Path | None, registry: str) -> Any:
     """What the options say of the keys or values of a topic. Raises `UsageError`."""
     from tidelog.pipeline.jobs.ingest_layout import AskedLayout
-    from tidelog.pipeline.typed.schema_text import read_schema
+    from tidelog.pipeline.typed.definitions import named_schema
 
-    fields = None if schema is None else read_schema(_of(topic, schema))
-    return AskedLayout(what, fields)
+    return AskedLayout(what, *named_schema(what, schema, registry, subject))
+
+
+def _check_registry(registry: str, formats: Sequence[Format]) -> None:
+    if registry and not any(one.is_decoded for one in formats):
+        raise UsageError(
+            f"`--registry {registry}` has no effect on keys and values of other formats",
+            "leave it out, or give `--value-format avro` or `protobuf`",
+        )
+
+
+def _upsert_key(mode: Mode, key: str | None) -> tuple[str, ...] | None:
+    """The fields that name a row; `None` for a table that has a row for each record."""
+    if mode is Mode.APPEND:
+        if key is not None:
+            raise UsageError(
+                f"`--key {key}` has no effect with `--mode append`: each record is a row",
+                "give `--mode upsert`, or leave `--key` out",
+            )
+        return None
+    return () if key in (None, "key") else tuple(name.strip() for name in key.split(","))
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:

@@ -63,3 +63,18 @@ def written(
     ]
     account = judge(ranges, report.pieces, table.positions, compacted=False, batch=batch)
     return TableBatch(app, batch, report.files, tuple(account), report.quarantine)
+
+
+def change_rows(*changes: tuple[int, bytes | None, bytes | None], partition: int = 0):
+    """A row per change, `(offset, key, value)`."""
+    found = rows(0, len(changes), partition=partition)
+    offsets, keys, values = zip(*changes, strict=True) if changes else ((), (), ())
+    columns = {
+        "offset": pa.array(offsets, pa.int64()),
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+    }
+    for name, column in columns.items():
+        field = found.schema.get_field_index(name)
+        found = found.set_column(field, found.schema.field(field), column)
+    return found

@@ -16,9 +16,12 @@ import pyarrow as pa
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.tables.table_schema import WHOLE_KEY
+from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.source import read_ranges
+from tidelog.pipeline.typed.decoding import Definition
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.inference import infer
 from tidelog.pipeline.typed.merging import merged_type
@@ -38,6 +41,8 @@ class AskedLayout:
     format: Format = Format.RAW
     schema: Any = None
     """An Arrow struct; `None` for what the table has, or a sample shows."""
+    definition: Definition | None = None
+    """What the library of Avro or Protobuf decodes by."""
 
 
 RAW_BYTES: Final = AskedLayout()
@@ -89,9 +94,34 @@ def choose_layout(
         )
     type_ = wanted if there is None else merged_type(there, wanted, part)
     fields = tuple(field.name for field in wanted) if asked.format is Format.CSV else ()
-    layout = Layout(asked.format, type_, fields)
+    layout = Layout(asked.format, type_, fields, asked.definition)
     _check_sample(part, layout, sample)
     return layout
+
+
+def row_names(asked: Upsert, key: Layout) -> Upsert:
+    """How the keys of a topic name rows: by the fields that the user named, or by all. Raises
+    `UsageError`."""
+    if not pa.types.is_struct(key.type):
+        if asked.fields:
+            raise UsageError(
+                f"`--key {','.join(asked.fields)}` names fields, and keys of format "
+                f"`{key.format}` have none",
+                f"leave `--key` out, or give `--key {WHOLE_KEY}`: the whole key names a row; or "
+                "give `--key-format json` or another format with fields",
+            )
+        return asked
+    fields = asked.fields or tuple(field.name for field in key.type)
+    for name in fields:
+        index = key.type.get_field_index(name)
+        if index < 0 or pa.types.is_nested(key.type.field(index).type):
+            what = "has no such field" if index < 0 else "that field has parts"
+            raise UsageError(
+                f"`--key {name}` names no row: the record's key, `{type_text(key.type)}`, {what}",
+                "name fields of the key that have no parts; fields of the value do not do, because "
+                "a tombstone has no value",
+            )
+    return Upsert(fields)
 
 
 def _takes(there: pa.DataType, asked: Format) -> bool:

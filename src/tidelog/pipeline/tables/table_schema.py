@@ -4,6 +4,7 @@ Adding fields is a commit of its own, before the first batch that has them; rows
 nulls. `merging.py` says which change can be merged.
 """
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +14,16 @@ from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter
-from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN
+from tidelog.pipeline.tables.table_files import PARTITION_COLUMN, RAW, table_schema
+from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, Upsert
 from tidelog.pipeline.typed.merging import merged_type
 
 _TYPED: Final = ("key", "value")
 """Columns whose types are the user's choice."""
+_UPSERT_KEY: Final = "tidelog.upsert.key"
+"""A property of the table: the fields of the key that name a row, as JSON."""
+WHOLE_KEY: Final = "key"
+"""What `--key` says of a key without fields."""
 
 
 def found_schema(delta: DeltaTable) -> pa.Schema:
@@ -44,20 +50,58 @@ def open_existing(directory: Path) -> DeltaTable:
 
 
 def check_kind(delta: DeltaTable, directory: Path) -> None:
-    """Raises `UsageError` for a table that the ingest has not made; its keys and values may have
-    any types."""
-    wanted = {one.name: one.type for one in Schema.from_arrow(BRONZE_SCHEMA).fields}
+    """Raises `UsageError` for a table that the ingest has not made. Its keys and values may have
+    any types, and a transform may have added columns."""
+    schema = table_schema(RAW, RAW, mode_of(delta))
+    wanted = {one.name: one.type for one in Schema.from_arrow(schema).fields}
     found = {one.name: one.type for one in delta.schema().fields}
     free = {name for name in _TYPED if name in found}
-    differing = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
+    differing = [name for name in wanted if wanted[name] != found.get(name)]
     differing = [name for name in differing if name not in free]
     partitioned = delta.metadata().partition_columns
-    if differing or partitioned != [PARTITION_COLUMN]:
+    if differing or partitioned != _partition_columns(mode_of(delta)):
         what = f"the column `{differing[0]}`" if differing else f"partitioned by {partitioned}"
         raise UsageError(
             f"`{directory}` is a table of another kind: {what} is not what the ingest writes",
             "give a new directory with `--table`; the ingest makes its tables itself",
         )
+
+
+def create_table(directory: Path, schema: pa.Schema, upsert: Upsert | None) -> DeltaTable:
+    """Makes the table; one of upserts knows how its rows are named."""
+    how = None if upsert is None else {_UPSERT_KEY: json.dumps(upsert.fields)}
+    return DeltaTable.create(
+        str(directory),
+        schema,
+        partition_by=_partition_columns(upsert),
+        name="bronze",
+        configuration=how,
+        raise_if_key_not_exists=False,
+    )
+
+
+def mode_of(delta: DeltaTable) -> Upsert | None:
+    """How the rows of a table of upserts are named; `None` for a table of records."""
+    fields = delta.metadata().configuration.get(_UPSERT_KEY)
+    return None if fields is None else Upsert(tuple(json.loads(fields)))
+
+
+def check_mode(delta: DeltaTable, directory: Path, upsert: Upsert | None) -> None:
+    """Raises `UsageError` where the rows of the table are of another kind, or named otherwise."""
+    there = mode_of(delta)
+    modes = [
+        "append" if one is None else f"upsert` and `--key {','.join(one.fields) or WHOLE_KEY}"
+        for one in (there, upsert)
+    ]
+    if modes[0] != modes[1]:
+        raise UsageError(
+            f"`{directory}` was made with `--mode {modes[0]}`, not with `--mode {modes[1]}`",
+            "give the options with which it was made, or a new `--table`",
+        )
+
+
+def _partition_columns(upsert: Upsert | None) -> list[str]:
+    return [PARTITION_COLUMN] if upsert is None else [PARTITION_COLUMN, BUCKET_COLUMN]
 
 
 def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:

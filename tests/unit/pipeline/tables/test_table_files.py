@@ -28,17 +28,6 @@ def test_rows_get_their_lineage_and_control_records_stay_out(tmp_path):
     assert (piece.rows, piece.control_rows, piece.first, piece.last) == (3, 1, 5, 8)
 
 
-def test_a_file_has_statistics_of_its_rows(tmp_path):
-    batches = [rows(5, 9), rows(0, 2, partition=4)]
-    (file,) = write_files(TableTask(str(tmp_path), 3), iter(batches)).files
-    assert file.topic == "t"
-    assert file.path.startswith("topic=t/batch-00000003-")
-    assert file.size_bytes == (tmp_path / file.path).stat().st_size
-    low = {"partition": 0, "offset": 0, "leader_epoch": 1, "ingest_batch": 3}
-    high = {"partition": 4, "offset": 8, "leader_epoch": 1, "ingest_batch": 3}
-    assert file.stats == {"numRecords": 6, "minValues": low, "maxValues": high}
-
-
 def test_full_files_are_followed_by_others(tmp_path, monkeypatch):
     monkeypatch.setattr("tidelog.pipeline.row_groups._ROW_GROUP_ROWS", 10)
     task = TableTask(str(tmp_path), 0, file_bytes=1)

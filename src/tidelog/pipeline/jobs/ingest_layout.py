@@ -114,12 +114,13 @@ def row_names(asked: Upsert, key: Layout) -> Upsert:
     fields = asked.fields or tuple(field.name for field in key.type)
     for name in fields:
         index = key.type.get_field_index(name)
-        if index < 0 or pa.types.is_nested(key.type.field(index).type):
-            what = "has no such field" if index < 0 else "that field has parts"
+        type_ = None if index < 0 else key.type.field(index).type
+        if type_ is None or pa.types.is_nested(type_) or pa.types.is_floating(type_):
+            what = "has no such field" if type_ is None else f"that field is `{type_text(type_)}`"
             raise UsageError(
                 f"`--key {name}` names no row: the record's key, `{type_text(key.type)}`, {what}",
-                "name fields of the key that have no parts; fields of the value do not do, because "
-                "a tombstone has no value",
+                "name fields of the key that are neither lists, structs nor fractions; fields of "
+                "the value do not do, because a tombstone has no value",
             )
     return Upsert(fields)
 

@@ -4,6 +4,7 @@ A file has a unique name below the directories of its partition values. Readers 
 commit names it.
 """
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake.transaction import AddAction
 
 from tidelog.pipeline.row_groups import RowGroup, parquet_writer
 
@@ -44,6 +46,12 @@ class DataFile:
         status = path.stat()
         modified_ms = status.st_mtime_ns // 1_000_000
         return cls(name, topic, status.st_size, modified_ms, stats, dict(partition or {}))
+
+    def add_action(self, topic_column: str | None = None) -> AddAction:
+        """What a commit says of the file; without `topic_column` it has no partition values."""
+        values = {} if topic_column is None else {topic_column: self.topic, **self.partition}
+        stats = json.dumps(self.stats)
+        return AddAction(self.path, self.size_bytes, values, self.modified_ms, True, stats)
 
 
 class OpenFile:

@@ -56,9 +56,17 @@ from tidelog.pipeline.tables.continuity import (
 from tidelog.pipeline.tables.data_files import DataFile
 from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN
-from tidelog.pipeline.tables.table_schema import add_fields, check_kind, check_mode, create_table
+from tidelog.pipeline.tables.table_schema import (
+    FENCE,
+    add_fields,
+    check_kind,
+    check_mode,
+    create_table,
+    found_schema,
+)
 from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, Upsert
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
+from tidelog.pipeline.typed.merging import is_extended
 
 CONTINUITY_DIRECTORY: Final = "_continuity"
 CHECKPOINTS_DIRECTORY: Final = "_checkpoints"
@@ -93,6 +101,8 @@ class BronzeTable:
         self._topic_id = topic_id
         # The next offset in each partition of the topic; moved by `commit`.
         self.positions: dict[TopicPartition, TablePosition] = {}
+        # The types of its columns when it was opened: files have no others.
+        self._types = pa.struct(found_schema(delta))
         # The topic's transaction at which `positions` hold: every writer moves both.
         self._generation = 0
 
@@ -149,6 +159,8 @@ class BronzeTable:
         try:
             if self._fence_version() != self._generation:
                 raise CommitFailedError(f"it has committed transaction {self._fence_version()}")
+            if not is_extended(self._types, pa.struct(found_schema(self._delta))):
+                raise CommitFailedError("it has given columns other types")
             if self.bucket_files(new.replaced) != new.replaced:
                 raise FilesReplaced(f"files of `{self.directory}` were replaced meanwhile")
             self._write(
@@ -169,10 +181,7 @@ class BronzeTable:
 
     def _write(self, new: TableBatch, properties: CommitProperties) -> None:
         """The commit: files are added, and of a table of upserts those of their buckets removed."""
-        added = [
-            _add_action(file, {PARTITION_COLUMN: file.topic, **file.partition})
-            for file in new.files
-        ]
+        added = [file.add_action(PARTITION_COLUMN) for file in new.files]
         columns = self._delta.metadata().partition_columns
         mode, buckets = "append", None
         if new.replaced:
@@ -201,7 +210,7 @@ class BronzeTable:
 
     @property
     def _fence(self) -> str:
-        return f"tidelog-topic-{self._topic}"
+        return FENCE.format(self._topic)
 
     def _fence_version(self) -> int:
         return self._delta.transaction_version(self._fence) or 0
@@ -277,7 +286,7 @@ class BronzeTable:
         commits = ingest_commits(self.directory, newest, down_to=max(oldest, _followed(delta)))
         files = [DataFile(**file) for commit in commits for file in commit.get("quarantine", ())]
         if files:
-            _follow(delta, [_add_action(file, {}) for file in files], newest)
+            _follow(delta, [file.add_action() for file in files], newest)
 
 
 def _followed(delta: DeltaTable) -> int:
@@ -361,15 +370,10 @@ def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, Ta
     }
 
 
-def _add_action(file: DataFile, partition_values: Mapping[str, str]) -> AddAction:
-    stats = json.dumps(file.stats)
-    return AddAction(file.path, file.size_bytes, partition_values, file.modified_ms, True, stats)
-
-
 def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
     path = place / f"part-{uuid4()}.parquet"
     pq.write_table(rows, path, compression="zstd")
-    return _add_action(DataFile.of(path, path.name, "", {"numRecords": len(rows)}), {})
+    return DataFile.of(path, path.name, "", {"numRecords": len(rows)}).add_action()
 
 
 def table_files(directory: Path) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """The columns of an ingest's table as they are, and fields that are added to them.
 
 Adding fields is a commit of its own, before the first batch that has them; rows that are there have
-nulls. `merging.py` says which change can be merged.
+nulls. So is a wider type, for which the table is rewritten (`widening.py`). `merging.py` says which
+change can be merged.
 """
 
 import json
@@ -16,12 +17,15 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter
 from tidelog.pipeline.tables.table_files import PARTITION_COLUMN, RAW, table_schema
 from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, Upsert
-from tidelog.pipeline.typed.merging import merged_type
+from tidelog.pipeline.tables.widening import widen
+from tidelog.pipeline.typed.merging import is_extended, merged_type
 
 _TYPED: Final = ("key", "value")
 """Columns whose types are the user's choice."""
 _UPSERT_KEY: Final = "tidelog.upsert.key"
 """A property of the table: the fields of the key that name a row, as JSON."""
+FENCE: Final = "tidelog-topic-{}"
+"""The name of the transaction that every writer of a topic moves."""
 WHOLE_KEY: Final = "key"
 """What `--key` says of a key without fields."""
 
@@ -105,12 +109,17 @@ def _partition_columns(upsert: Upsert | None) -> list[str]:
 
 
 def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:
-    """Adds columns, and fields of structs, that the table does not have. Raises `UsageError` where
-    the types differ otherwise, `OtherWriter`."""
+    """Adds columns, and fields of structs, that the table does not have, and gives numbers wider
+    types. Raises `UsageError` where the types differ otherwise, `OtherWriter`."""
     there = pa.struct(found_schema(delta))
-    if merged_type(there, pa.struct(schema), "") == there:
+    wanted = merged_type(there, pa.struct(schema), "")
+    if wanted == there:
         return
     try:
-        delta.alter.add_columns(Schema.from_arrow(schema).fields)
+        if is_extended(there, wanted):
+            delta.alter.add_columns(Schema.from_arrow(pa.schema(list(wanted))).fields)
+        else:
+            widen(delta, pa.schema(list(wanted)), PARTITION_COLUMN, FENCE)
+            delta.update_incremental()
     except CommitFailedError as error:
         raise OtherWriter(f"another writer changes `{delta.table_uri}`: {error}") from error

@@ -93,8 +93,8 @@ def test_a_row_is_named_by_the_whole_key_or_by_fields_of_it():
     [
         (("id",), Layout(), "names fields, and keys of format `raw` have none"),
         (("nix",), _KEY, "`--key nix` names no row: .* has no such field"),
-        (("at",), _KEY, "`--key at` names no row: .* that field has parts"),
-        ((), _KEY, "that field has parts"),
+        (("at",), _KEY, "`--key at` names no row: .* that field is `struct<x: int>`"),
+        ((), _KEY, "that field is `struct"),
     ],
 )
 def test_keys_that_name_no_row_are_refused(fields, key, message):

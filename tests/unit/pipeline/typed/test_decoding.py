@@ -1,6 +1,5 @@
 """Values with the id of their schema, and a registry that is asked through a socket."""
 
-
 import pyarrow as pa
 import pytest
 

@@ -2,6 +2,8 @@
 
 import json
 
+import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -46,6 +48,23 @@ def test_files_without_a_commit_are_invisible(tmp_path):
     assert len(list((tmp_path / "topic=t").iterdir())) == 2
     assert _places(tmp_path) == [("t", 0, o) for o in range(5)]
     assert sum(pq.read_metadata(path).num_rows for path in table_files(tmp_path)) == 5
+
+
+def test_other_engines_read_what_is_committed(tmp_path):
+    """Polars by its own reader; DuckDB by delta-rs's data set: its extension is a download."""
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5), rows(3, 4, partition=1)))
+    written(table, 1, rows(5, 9))
+    frame = polars.read_delta(str(tmp_path)).select("topic", "partition", "offset", "value")
+    assert sorted(frame.rows()) == [
+        *(("t", 0, o, b"v%d" % o) for o in range(5)),
+        ("t", 1, 3, b"v3"),
+    ]
+    data_set = DeltaTable(str(tmp_path)).to_pyarrow_dataset()
+    query = 'select partition, count(*), max("offset") from data_set group by 1 order by 1'
+    with duckdb.connect() as engine:
+        engine.register("data_set", data_set)
+        assert engine.sql(query).fetchall() == [(0, 5, 4), (1, 1, 3)]
 
 
 def test_a_batch_is_known_by_its_app_and_number(tmp_path):

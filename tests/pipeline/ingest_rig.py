@@ -35,6 +35,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from tidelog.env.prng import Prng
+from tidelog.pipeline.jobs.ingest import BatchWriter
 from tidelog.pipeline.tables.table import ingest_commits
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
@@ -276,6 +277,19 @@ def _read(pid: int, name: str) -> str:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:
         return ""
+
+
+def fail_once_behind(moment: str, monkeypatch: Any) -> None:
+    """The first batch ends with an error behind a step of `BatchWriter`; later ones do not."""
+    whole, fails = getattr(BatchWriter, moment), [OSError("no space left")]
+
+    def failing(self: BatchWriter, *arguments: Any) -> Any:
+        done = whole(self, *arguments)
+        if fails:
+            raise fails.pop()
+        return done
+
+    monkeypatch.setattr(BatchWriter, moment, failing)
 
 
 @contextmanager

@@ -5,13 +5,19 @@ import threading
 import pytest
 from deltalake import DeltaTable
 
-from tests.pipeline.ingest_rig import Feeder, KillPlan, ingest_process, wait_for_table
+from tests.pipeline.ingest_rig import (
+    Feeder,
+    KillPlan,
+    fail_once_behind,
+    ingest_process,
+    wait_for_table,
+)
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import changes
 from tidelog.env.prng import Prng
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed
-from tidelog.pipeline.jobs.ingest import BatchWriter, ingest
+from tidelog.pipeline.jobs.ingest import ingest
 from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table, row_key
@@ -19,6 +25,7 @@ from tidelog.pipeline.tables.table import BronzeTable
 from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.schema_text import parse_schema
+from tidelog.pipeline.typed.transforms import load_transform
 
 pytestmark = pytest.mark.spark
 
@@ -73,18 +80,8 @@ def test_a_batch_that_fails_around_its_commit_is_folded_once(
 ):
     ingest(spark, prepare(plan))
     brokers.partitions[_P0].batches.append(changes(3, *_MORE))
-    whole = getattr(BatchWriter, moment)
-    fails = [OSError("no space left"), None]
-
-    def failing(self, *arguments):
-        done = whole(self, *arguments)
-        failure = fails.pop(0)
-        if failure is not None:
-            raise failure
-        return done
-
     with monkeypatch.context() as broken:
-        broken.setattr(BatchWriter, moment, failing)
+        fail_once_behind(moment, broken)
         with pytest.raises(OSError, match="no space left"):
             ingest(spark, prepare(plan))
     again = ingest(spark, prepare(plan))
@@ -119,7 +116,13 @@ def test_a_key_in_two_partitions_ends_the_run_before_the_commit(spark, brokers, 
     assert _rows(tmp_path) == _FIRST
 
 
-def test_fields_of_a_typed_key_name_the_row_and_bad_changes_leave_it(spark, tmp_path):
+def test_fields_of_a_typed_key_name_the_row_and_bad_changes_leave_it(spark, tmp_path, monkeypatch):
+    """Through Spark's workers, with a transform of a module that they do not have."""
+    (tmp_path / "transforms_of_a_user.py").write_text(
+        "def doubled(rows):\n    return rows.append_column('twice', rows.column('offset'))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    transform = load_transform("transforms_of_a_user:doubled")
     keys = [
         b'{"id": 1, "at": "x"}',
         b'{"at":"y","id":1}',
@@ -134,10 +137,13 @@ def test_fields_of_a_typed_key_name_the_row_and_bad_changes_leave_it(spark, tmp_
     ]
     with ScriptedCluster({_P0: ScriptedPartition([log])}) as brokers:
         place = brokers.bootstrap_servers, "t", tmp_path / "table"
-        plan = IngestPlan(*place, key=asked[0], value=asked[1], upsert=Upsert(("id",)))
+        plan = IngestPlan(
+            *place, key=asked[0], value=asked[1], upsert=Upsert(("id",)), transform=transform
+        )
         done = ingest(spark, prepare(plan))
     assert (done.rows, done.quarantined_rows) == (3, 2)
     found = DeltaTable(str(tmp_path / "table")).to_pyarrow_table().to_pylist()
+    assert all(row["twice"] == row["offset"] for row in found)
     assert {(r["key"]["id"], r["key"]["at"], r["value"]["n"], r["offset"]) for r in found} == {
         (1, "y", 2, 1),
         (2, None, 3, 2),

@@ -141,6 +141,14 @@ TransformName = Annotated[
         "MODULE:FUNCTION",
     ),
 ]
+PartitionBy = Annotated[
+    str | None,
+    option(
+        "--partition-by",
+        "Divide the table by `date`, the day of the record, or by columns that a transform adds.",
+        "NAME,…",
+    ),
+]
 SourceOptions = Annotated[
     list[str] | None,
     option("--option", "An option of the source; give it several times.", "NAME=VALUE"),
@@ -167,6 +175,7 @@ def ingest(
     mode: TableMode = Mode.APPEND,
     key: RowKey = None,
     transform: TransformName = None,
+    partition_by: PartitionBy = None,
     verify: Verify = False,
     options: SourceOptions = None,
     conf: Conf = None,
@@ -210,6 +219,9 @@ def ingest(
                 **layouts,
                 upsert=upsert,
                 transform=transformed,
+                partition_by=tuple(
+                    name.strip() for name in (partition_by or "").split(",") if name
+                ),
             )
 
         chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, show_topic)

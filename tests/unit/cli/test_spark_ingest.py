@@ -80,6 +80,11 @@ def test_triggers_that_are_none_are_refused(trigger, continuous):
         (["--topic", "t", "--value-format", "json"], "no value to infer a schema from"),
         (["--topic", "t", "--value-format", "xml"], "xml"),
         (["--topic", "t", "--value-format", "avro"], "have no fields without their schema"),
+        (["--topic", "t", "--partition-by", "x"], "there is no column `x` to partition by"),
+        (
+            ["--topic", "t", "--mode", "upsert", "--partition-by", "date"],
+            "`--partition-by date` does not go with `--mode upsert`",
+        ),
         (["--topic", "t", "--registry", "http://r:1"], "`--registry http://r:1` has no effect"),
         (["--topic", "t", "--transform", "json"], "`--transform json` names no function"),
         (["--topic", "t", "--key", "id"], "`--key id` has no effect with `--mode append`"),

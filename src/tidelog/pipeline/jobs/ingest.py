@@ -180,6 +180,7 @@ class BatchWriter:
             value=prepared.value,
             upsert=prepared.upsert,
             transform=prepared.transform,
+            partition_by=prepared.plan.partition_by,
         )
         written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]

@@ -16,6 +16,7 @@ import pyarrow as pa
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.tables.table_files import DATE_COLUMN
 from tidelog.pipeline.tables.table_schema import WHOLE_KEY
 from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.topics.options import SourceOptions
@@ -27,10 +28,14 @@ from tidelog.pipeline.typed.inference import infer
 from tidelog.pipeline.typed.merging import merged_type
 from tidelog.pipeline.typed.parsing import BYTES, Layout, parse
 from tidelog.pipeline.typed.schema_text import type_text
+from tidelog.pipeline.typed.transforms import Transform
 from tidelog.pipeline.values import OffsetRange, Offsets
 
 SAMPLE_RECORDS: Final = 1000
 _SAMPLED_PARTITIONS: Final = 20
+_PARTITION_TYPES: Final = (
+    *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.date32()),
+)
 _TYPES: Final = {Format.RAW: BYTES, Format.STRING: pa.string()}
 
 
@@ -123,6 +128,34 @@ def row_names(asked: Upsert, key: Layout) -> Upsert:
                 "the value do not do, because a tombstone has no value",
             )
     return Upsert(fields)
+
+
+def check_partitioned(
+    partition_by: Sequence[str], upsert: Upsert | None, transform: Transform | None
+) -> None:
+    """Refuses columns by which a table cannot be partitioned. Raises `UsageError`."""
+    asked = f"`--partition-by {','.join(partition_by)}`"
+    if partition_by and upsert is not None:
+        raise UsageError(
+            f"{asked} does not go with `--mode upsert`, whose tables are divided by the key",
+            "leave it out",
+        )
+    if len(set(partition_by)) < len(partition_by):
+        raise UsageError(f"{asked} names a column twice", "name each column once")
+    added = {} if transform is None else {field.name: field.type for field in transform.added}
+    for name in partition_by:
+        type_ = added.get(name, pa.date32() if name == DATE_COLUMN else None)
+        if type_ is None:
+            raise UsageError(
+                f"{asked}: there is no column `{name}` to partition by",
+                f"name `{DATE_COLUMN}`, the day of the record's timestamp, or a column that "
+                "`--transform` adds",
+            )
+        if type_ not in _PARTITION_TYPES:
+            raise UsageError(
+                f"{asked}: `{name}` is `{type_text(type_)}`",
+                "partition by columns of whole numbers, `boolean`, `string` or `date`",
+            )
 
 
 def _takes(there: pa.DataType, asked: Format) -> bool:

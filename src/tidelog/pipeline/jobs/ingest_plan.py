@@ -18,6 +18,7 @@ from tidelog.pipeline.jobs.ingest_layout import (
     RAW_BYTES,
     AskedLayout,
     check_asked,
+    check_partitioned,
     choose_layout,
     row_names,
     sample_of,
@@ -78,6 +79,7 @@ class IngestPlan:
     """How changes name the rows of a table of upserts; without fields, by the whole key. `None`
     for a table that has a row for each record."""
     transform: Transform | None = None
+    partition_by: tuple[str, ...] = ()
 
     @property
     def table_directory(self) -> Path:
@@ -170,13 +172,15 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
     transform = plan.transform
     if transform is not None:
         transform = transform.planned(parsed_schema(key, value))
+    check_partitioned(plan.partition_by, upsert, transform)
     table = BronzeTable.open(
         plan.table_directory,
         plan.topic,
         topic.topic_id,
-        schema=table_schema(key, value, upsert, transform),
+        schema=table_schema(key, value, upsert, transform, plan.partition_by),
         create=known is None,
         upsert=upsert,
+        partition_by=plan.partition_by,
     )
     birth = {
         tp: table.positions[tp].end if tp in table.positions else start

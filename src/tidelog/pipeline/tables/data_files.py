@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from urllib.parse import quote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,6 +18,15 @@ import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
 from tidelog.pipeline.row_groups import RowGroup, parquet_writer
+
+_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+def partition_text(value: Any) -> str | None:
+    """A value of a partition column as the Delta log writes it, where an empty text is a null."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None or value == "" else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +40,8 @@ class DataFile:
     modified_ms: int
     stats: dict[str, Any]
     """Delta's statistics: `numRecords`, `minValues`, `maxValues`."""
-    partition: dict[str, str] = field(default_factory=dict)
-    """The values of the table's partition columns besides `topic`."""
+    partition: dict[str, str | None] = field(default_factory=dict)
+    """The values of the table's partition columns besides `topic`, as the Delta log writes them."""
 
     @classmethod
     def of(
@@ -40,7 +50,7 @@ class DataFile:
         name: str,
         topic: str,
         stats: dict[str, Any],
-        partition: Mapping[str, str] | None = None,
+        partition: Mapping[str, str | None] | None = None,
     ) -> "DataFile":
         """The file at `path`, which the table knows by `name`."""
         status = path.stat()
@@ -49,6 +59,7 @@ class DataFile:
 
     def add_action(self, topic_column: str | None = None) -> AddAction:
         """What a commit says of the file; without `topic_column` it has no partition values."""
+        values: dict[str, str | None]
         values = {} if topic_column is None else {topic_column: self.topic, **self.partition}
         stats = json.dumps(self.stats)
         return AddAction(self.path, self.size_bytes, values, self.modified_ms, True, stats)
@@ -63,7 +74,7 @@ class OpenFile:
         topic: str,
         batch: int,
         schema: pa.Schema,
-        partition: Mapping[str, str] | None = None,
+        partition: Mapping[str, str | None] | None = None,
     ) -> None:
         self.topic = topic
         # Bytes in the file so far; what waits for its row group is not among them.
@@ -75,7 +86,10 @@ class OpenFile:
         # The columns of the file: the table's without those of its partitions.
         self._schema = schema
         # Relative to the table.
-        places = "".join(f"{name}={value}/" for name, value in self._partition.items())
+        places = "".join(
+            f"{quote(name)}={_NO_VALUE if value is None else quote(value, safe='')}/"
+            for name, value in self._partition.items()
+        )
         self._name = f"topic={topic}/{places}batch-{batch:08}-{uuid4()}.parquet"
         self._path = table / self._name
         self._path.parent.mkdir(parents=True, exist_ok=True)

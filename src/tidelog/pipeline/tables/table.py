@@ -116,12 +116,13 @@ class BronzeTable:
         schema: pa.Schema = BRONZE_SCHEMA,
         create: bool = True,
         upsert: Upsert | None = None,
+        partition_by: Sequence[str] = (),
     ) -> "BronzeTable":
         """The table in `directory`, which with `create` is made if it is not there. A table whose
         structs lack fields of `schema` gets them. Raises `UsageError` when the directory has other
         files, the table other columns, other rows (`upsert`), or another topic of the same name."""
         directory = directory.absolute()
-        delta = _open_delta(directory, schema, create, upsert)
+        delta = _open_delta(directory, schema, create, upsert, partition_by)
         table = cls(delta, directory, topic, topic_id)
         table._read_positions()
         return table
@@ -320,7 +321,11 @@ def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Iterator[
 
 
 def _open_delta(
-    directory: Path, schema: pa.Schema, create: bool, upsert: Upsert | None
+    directory: Path,
+    schema: pa.Schema,
+    create: bool,
+    upsert: Upsert | None,
+    partition_by: Sequence[str],
 ) -> DeltaTable:
     try:
         if not create and not DeltaTable.is_deltatable(str(directory)):
@@ -341,7 +346,7 @@ def _open_delta(
                 "give the table a directory of its own with `--table`",
             )
         else:
-            delta = create_table(directory, schema, upsert)
+            delta = create_table(directory, schema, upsert, partition_by)
         probe = directory / f".tidelog-{uuid4()}"
         probe.touch()
         probe.unlink()
@@ -351,7 +356,7 @@ def _open_delta(
             "check the path given with `--table`, its owner and its permissions",
         ) from error
     check_kind(delta, directory)
-    check_mode(delta, directory, upsert)
+    check_mode(delta, directory, upsert, partition_by)
     add_fields(delta, schema)
     return delta
 

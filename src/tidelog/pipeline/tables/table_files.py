@@ -10,7 +10,7 @@ No Spark import: a task is a function from Arrow batches to one report.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from tidelog.pipeline.errors import RegistryUnavailable
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, arrow_schema, types_of
 from tidelog.pipeline.tables.continuity import Observer, Piece
-from tidelog.pipeline.tables.data_files import DataFile, OpenFile
+from tidelog.pipeline.tables.data_files import DataFile, OpenFile, partition_text
 from tidelog.pipeline.tables.quarantine import QuarantineFile, quarantined_rows
 from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, NO_KEY, ChangeFile, Upsert, identities
 from tidelog.pipeline.typed.parsing import Layout, parse
@@ -35,6 +35,9 @@ BRONZE_SCHEMA: Final = arrow_schema(
 """A row of the table: the record, its place in the topic, and its batch and file of the ingest.
 `ingest_file` is the file into which it was first written; compaction does not change it."""
 PARTITION_COLUMN: Final = "topic"
+DATE_COLUMN: Final = "date"
+"""The day of a record's timestamp, in UTC."""
+MAX_OPEN_FILES: Final = 32
 
 RAW: Final = Layout()
 
@@ -43,15 +46,23 @@ REPORT_SCHEMA: Final = "report string"
 
 
 def table_schema(
-    key: Layout, value: Layout, upsert: Upsert | None = None, transform: Transform | None = None
+    key: Layout,
+    value: Layout,
+    upsert: Upsert | None = None,
+    transform: Transform | None = None,
+    partition_by: Sequence[str] = (),
 ) -> pa.Schema:
     """The table's columns: those of `BRONZE_SCHEMA`, keys and values with their types; for upserts
-    the number of the key's bucket too; and those that a transform adds."""
+    the number of the key's bucket too; those that a transform adds; and the date, if the table is
+    partitioned by it."""
     types = {"key": key.type, "value": value.type}
     fields = [field.with_type(types.get(field.name, field.type)) for field in BRONZE_SCHEMA]
     if upsert is not None:
         fields.append(pa.field(BUCKET_COLUMN, pa.int32()))
-    return pa.schema([*fields, *(() if transform is None else transform.added)])
+    fields += () if transform is None else transform.added
+    if DATE_COLUMN in partition_by and DATE_COLUMN not in {one.name for one in fields}:
+        fields.append(pa.field(DATE_COLUMN, pa.date32()))
+    return pa.schema(fields)
 
 
 def parsed_schema(key: Layout, value: Layout) -> pa.Schema:
@@ -61,9 +72,9 @@ def parsed_schema(key: Layout, value: Layout) -> pa.Schema:
     return pa.schema([field.with_type(types.get(field.name, field.type)) for field in source])
 
 
-def file_schema(schema: pa.Schema) -> pa.Schema:
+def file_schema(schema: pa.Schema, partition_by: Sequence[str] = ()) -> pa.Schema:
     """The columns of a file of such a table: the others are in its path."""
-    in_path = (PARTITION_COLUMN, BUCKET_COLUMN)
+    in_path = (PARTITION_COLUMN, BUCKET_COLUMN, *partition_by)
     return pa.schema([field for field in schema if field.name not in in_path])
 
 
@@ -105,11 +116,14 @@ class TableTask:
     upsert: Upsert | None = None
     """How changes name the rows of a table of upserts; `None` for a table of records."""
     transform: Transform | None = None
+    partition_by: tuple[str, ...] = ()
+    """The columns by which the table is partitioned besides `topic`."""
 
     @property
     def file_schema(self) -> pa.Schema:
         """The columns of a file."""
-        return file_schema(table_schema(self.key, self.value, None, self.transform))
+        schema = table_schema(self.key, self.value, None, self.transform, self.partition_by)
+        return file_schema(schema, self.partition_by)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `DataFrame.mapInArrow`: takes all rows, returns one row, the report."""
@@ -140,13 +154,13 @@ def _newest_ms(batch: pa.RecordBatch) -> int:
 
 
 class _Files:
-    """The files of one task; at most one is open."""
+    """The files of one task; a bounded number is open."""
 
     def __init__(self, task: TableTask) -> None:
         # Where and for which batch.
         self._task = task
-        # The file being written.
-        self._open: OpenFile | None = None
+        # The files being written, by topic and partition values; the one opened first comes first.
+        self._open: dict[tuple[str | None, ...], OpenFile] = {}
         # The one of a table of upserts.
         self._changes: ChangeFile | None = None
         if task.upsert is not None:
@@ -162,8 +176,8 @@ class _Files:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             return
-        if self._open is not None:
-            self._open.discard()
+        for open_file in self._open.values():
+            open_file.discard()
         for file in self._done:
             (Path(self._task.table) / file.path).unlink(missing_ok=True)
         if self._changes is not None:
@@ -213,31 +227,54 @@ class _Files:
         return unnamed
 
     def write(self, topic: str, rows: pa.RecordBatch) -> None:
-        """Appends rows of one topic; a full file, or one of another topic, is finished first."""
+        """Appends rows of one topic to the files of their partition values."""
         if self._changes is not None:
             self._changes.write(rows)
             return
-        current = self._open
-        if current is not None and (
-            current.topic != topic or current.written_bytes >= self._task.file_bytes
-        ):
-            self._finish_open()
-        if self._open is None:
-            self._open = OpenFile(
-                Path(self._task.table), topic, self._task.batch, self._task.file_schema
-            )
-        self._open.write(rows)
+        if DATE_COLUMN in self._task.partition_by and DATE_COLUMN not in rows.schema.names:
+            rows = rows.append_column(DATE_COLUMN, rows.column("timestamp").cast(pa.date32()))
+        for values, part in _by_values(rows, self._task.partition_by):
+            self._file(topic, values).write(part)
+
+    def _file(self, topic: str, values: tuple[str | None, ...]) -> OpenFile:
+        """The open file of these values; a full one is finished, and the oldest of too many."""
+        place = (topic, *values)
+        found = self._open.get(place)
+        if found is not None and found.written_bytes >= self._task.file_bytes:
+            self._done.append(self._open.pop(place).finish())
+            found = None
+        if found is None:
+            if len(self._open) >= MAX_OPEN_FILES:
+                self._done.append(self._open.pop(next(iter(self._open))).finish())
+            task = self._task
+            partition = dict(zip(task.partition_by, values, strict=True))
+            found = OpenFile(Path(task.table), topic, task.batch, task.file_schema, partition)
+            self._open[place] = found
+        return found
 
     def finish(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """The files, or that of the changes, and that of the quarantine."""
-        self._finish_open()
+        while self._open:
+            self._done.append(self._open.pop(next(iter(self._open))).finish())
         done = self._done if self._changes is None else self._changes.finish()
         if not self._bad.finish():
             return tuple(done), ()
         stats = {"numRecords": self._bad.rows}
         return tuple(done), (DataFile.of(self._bad.path, self._bad.name, "", stats),)
 
-    def _finish_open(self) -> None:
-        if self._open is not None:
-            self._done.append(self._open.finish())
-            self._open = None
+
+def _by_values(
+    rows: pa.RecordBatch, columns: Sequence[str]
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """The rows of each combination of values of some columns, in their order."""
+    if not columns:
+        yield (), rows
+        return
+    found = pa.Table.from_batches([rows.select(list(columns))])
+    for combination in found.group_by(list(columns), use_threads=False).aggregate([]).to_pylist():
+        is_one = pa.array(np.ones(len(rows), bool))
+        for name, value in combination.items():
+            column = rows.column(name)
+            same = column.is_null() if value is None else pc.equal(column, value).fill_null(False)
+            is_one = pc.and_(is_one, same)
+        yield tuple(map(partition_text, combination.values())), rows.filter(is_one)

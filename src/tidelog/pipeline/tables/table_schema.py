@@ -6,6 +6,7 @@ change can be merged.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -63,7 +64,8 @@ def check_kind(delta: DeltaTable, directory: Path) -> None:
     differing = [name for name in wanted if wanted[name] != found.get(name)]
     differing = [name for name in differing if name not in free]
     partitioned = delta.metadata().partition_columns
-    if differing or partitioned != _partition_columns(mode_of(delta)):
+    first = _partition_columns(mode_of(delta))
+    if differing or partitioned[: len(first)] != first:
         what = f"the column `{differing[0]}`" if differing else f"partitioned by {partitioned}"
         raise UsageError(
             f"`{directory}` is a table of another kind: {what} is not what the ingest writes",
@@ -71,13 +73,15 @@ def check_kind(delta: DeltaTable, directory: Path) -> None:
         )
 
 
-def create_table(directory: Path, schema: pa.Schema, upsert: Upsert | None) -> DeltaTable:
+def create_table(
+    directory: Path, schema: pa.Schema, upsert: Upsert | None, partition_by: Sequence[str]
+) -> DeltaTable:
     """Makes the table; one of upserts knows how its rows are named."""
     how = None if upsert is None else {_UPSERT_KEY: json.dumps(upsert.fields)}
     return DeltaTable.create(
         str(directory),
         schema,
-        partition_by=_partition_columns(upsert),
+        partition_by=[*_partition_columns(upsert), *partition_by],
         name="bronze",
         configuration=how,
         raise_if_key_not_exists=False,
@@ -90,8 +94,11 @@ def mode_of(delta: DeltaTable) -> Upsert | None:
     return None if fields is None else Upsert(tuple(json.loads(fields)))
 
 
-def check_mode(delta: DeltaTable, directory: Path, upsert: Upsert | None) -> None:
-    """Raises `UsageError` where the rows of the table are of another kind, or named otherwise."""
+def check_mode(
+    delta: DeltaTable, directory: Path, upsert: Upsert | None, partition_by: Sequence[str]
+) -> None:
+    """Raises `UsageError` where the rows of the table are of another kind, or named otherwise, or
+    partitioned by other columns."""
     there = mode_of(delta)
     modes = [
         "append" if one is None else f"upsert` and `--key {','.join(one.fields) or WHOLE_KEY}"
@@ -101,6 +108,15 @@ def check_mode(delta: DeltaTable, directory: Path, upsert: Upsert | None) -> Non
         raise UsageError(
             f"`{directory}` was made with `--mode {modes[0]}`, not with `--mode {modes[1]}`",
             "give the options with which it was made, or a new `--table`",
+        )
+
+    columns = delta.metadata().partition_columns[len(_partition_columns(upsert)) :]
+    if columns != list(partition_by):
+        made = (
+            f"with `--partition-by {','.join(columns)}`" if columns else "without `--partition-by`"
+        )
+        raise UsageError(
+            f"`{directory}` was made {made}", "give the option as it was then, or a new `--table`"
         )
 
 

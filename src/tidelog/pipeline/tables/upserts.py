@@ -236,7 +236,7 @@ def merge(task: MergeTask) -> Merged:
     is_row = pc.is_valid(changes.column("value"))
     grown: dict[int, int] = {}
     _count(grown, changes.filter(is_row).column("partition"), 1)
-    place = {BUCKET_COLUMN: str(task.bucket)}
+    place: dict[str, str | None] = {BUCKET_COLUMN: str(task.bucket)}
     file = OpenFile(Path(task.table), task.topic, task.batch, task.schema, place)
     try:
         for name in task.files:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import CommitProperties, Transaction
 
-from tidelog.pipeline.tables.data_files import DataFile, OpenFile
+from tidelog.pipeline.tables.data_files import DataFile, OpenFile, partition_text
 
 _ROWS: Final = 1 << 17
 
@@ -36,8 +36,8 @@ def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str, fence_of: str
     copies: list[DataFile] = []
     try:
         for row in actions.to_pylist():
-            partition = {name: str(row[f"partition.{name}"]) for name in columns}
-            topic = partition.pop(topic_column)
+            partition = {name: partition_text(row[f"partition.{name}"]) for name in columns}
+            topic = partition.pop(topic_column) or ""
             copies += _copied(directory, unquote(row["path"]), files, topic, partition)
         fences = [fence_of.format(topic) for topic in sorted({one.topic for one in copies})]
         delta.create_write_transaction(
@@ -61,7 +61,7 @@ def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str, fence_of: str
 
 
 def _copied(
-    directory: Path, name: str, schema: pa.Schema, topic: str, partition: Mapping[str, str]
+    directory: Path, name: str, schema: pa.Schema, topic: str, partition: Mapping[str, str | None]
 ) -> list[DataFile]:
     copy: OpenFile | None = None
     try:

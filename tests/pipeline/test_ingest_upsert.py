@@ -1,6 +1,7 @@
 """Upserts: a changelog becomes a table with a row for each key, once, whatever ended a run."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from deltalake import DeltaTable
@@ -20,6 +21,7 @@ from tidelog.pipeline.errors import JobFailed
 from tidelog.pipeline.jobs.ingest import ingest
 from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
+from tidelog.pipeline.jobs.ingest_upsert import Merging
 from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table, row_key
 from tidelog.pipeline.tables.table import BronzeTable
 from tidelog.pipeline.tables.upserts import Upsert
@@ -47,8 +49,9 @@ def plan(brokers, tmp_path):
     return IngestPlan(brokers.bootstrap_servers, "t", tmp_path / "table", upsert=Upsert())
 
 
-def _rows(directory):
-    found = DeltaTable(str(directory / "table")).to_pyarrow_table().to_pylist()
+def _rows(directory, topic="t"):
+    delta = DeltaTable(str(directory / "table"))
+    found = [row for row in delta.to_pyarrow_table().to_pylist() if row["topic"] == topic]
     return {row["key"]: (row["partition"], row["offset"], row["value"]) for row in found}
 
 
@@ -89,23 +92,39 @@ def test_a_batch_that_fails_around_its_commit_is_folded_once(
     assert _rows(tmp_path) == _SECOND and _faults(spark, tmp_path) == []
 
 
-def test_a_table_that_was_rewritten_meanwhile_is_merged_again(
-    spark, brokers, plan, tmp_path, monkeypatch
+@pytest.mark.parametrize(("files", "merges"), [("of the batch", 2), ("of another topic", 1)])
+def test_a_table_that_was_changed_meanwhile_is_merged_again_if_need_be(
+    spark, brokers, plan, tmp_path, monkeypatch, files, merges
 ):
-    ingest(spark, prepare(plan))
+    brokers.partitions[TopicPartition("u", 0)] = ScriptedPartition([changes(0, *_MORE)])
+    other = replace(plan, topic="u")
+    for one in (plan, other):
+        ingest(spark, prepare(one))
     brokers.partitions[_P0].batches.append(changes(3, *_MORE))
-    whole, versions = BronzeTable.commit, []
+    brokers.partitions[TopicPartition("u", 0)].batches.append(changes(2, *_MORE))
+    whole, merged, changed = BronzeTable._write, Merging._merged, []
 
-    def rewritten(self, new):
-        if not versions:
-            delta = DeltaTable(str(self.directory))
-            delta.optimize.z_order(["offset"])
-            versions.append(delta.version())
-        return whole(self, new)
+    def counted(self, *arguments):
+        changed.append("merge")
+        return merged(self, *arguments)
 
-    monkeypatch.setattr(BronzeTable, "commit", rewritten)
+    def late(self, *arguments):
+        if changed == ["merge"]:
+            changed.append("change")
+            if files == "of the batch":
+                DeltaTable(str(self.directory)).optimize.z_order(["offset"])
+            else:
+                with monkeypatch.context() as unbroken:
+                    unbroken.setattr(Merging, "_merged", merged)
+                    unbroken.setattr(BronzeTable, "_write", whole)
+                    ingest(spark, prepare(other))
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(Merging, "_merged", counted)
+    monkeypatch.setattr(BronzeTable, "_write", late)
     ingest(spark, prepare(plan))
-    assert versions and _rows(tmp_path) == _SECOND and _faults(spark, tmp_path) == []
+    assert changed.count("merge") == merges
+    assert _rows(tmp_path) == _SECOND and _faults(spark, tmp_path) == []
 
 
 def test_a_key_in_two_partitions_ends_the_run_before_the_commit(spark, brokers, plan, tmp_path):

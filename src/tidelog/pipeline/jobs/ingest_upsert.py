@@ -1,8 +1,9 @@
 """The second step of a batch of upserts: its change files are merged into the buckets they touch.
 
 The driver lists the files of these buckets, Spark's tasks write the buckets anew (`upserts.py`),
-and one commit puts the new files in the place of the old ones. Where another writer has replaced
-one of the old files meanwhile, a compaction for example, the step is repeated on what is there now.
+and one commit puts the new files in the place of the old ones. The Delta log refuses it where
+another writer has replaced files meanwhile. If they were those of another topic, the commit is
+repeated; if one of the old files is among them, after a compaction for example, the whole step is.
 """
 
 import shutil
@@ -23,7 +24,7 @@ from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, file_schema, table_schema
 from tidelog.pipeline.tables.upserts import BUCKETS, CHANGES_DIRECTORY, Merged, MergeTask, merge
 
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +40,21 @@ class Merging:
         """Merges the change files of a batch and commits it. Returns its account, with the numbers
         of rows by which the table grew. Raises `TableConflict`; a task may raise `KeyMoved`."""
         table = self.prepared.table
+        buckets = {bucket for file in changes.files for bucket in file.stats[BUCKETS]}
+        new = self._merged(changes, table.bucket_files(buckets))
         for attempt in range(_ATTEMPTS):
-            buckets = {bucket for file in changes.files for bucket in file.stats[BUCKETS]}
-            merged, read = self._merged(changes, table.bucket_files(buckets))
-            files = tuple(one.file for one in merged if one.file is not None)
-            account = _with_growth(changes.account, merged)
             try:
-                table.commit(replace(changes, files=files, account=account, replaced=read))
+                table.commit(new)
                 break
             except FilesReplaced:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 table.reload()
+                there = table.bucket_files(buckets)
+                if new.replaced != there:
+                    new = self._merged(changes, there)
         self.remove_changes()
-        return list(account)
+        return list(new.account)
 
     def remove_changes(self) -> None:
         """Deletes the change files of this checkpoint: those of a batch that is committed, or of
@@ -60,9 +62,8 @@ class Merging:
         directory = self.prepared.table.directory / CHANGES_DIRECTORY
         shutil.rmtree(directory / self.prepared.identity.app, ignore_errors=True)
 
-    def _merged(
-        self, changes: TableBatch, read: dict[int, tuple[str, ...]]
-    ) -> tuple[list[Merged], dict[int, tuple[str, ...]]]:
+    def _merged(self, changes: TableBatch, there: dict[int, tuple[str, ...]]) -> TableBatch:
+        """The batch with the new files of the buckets in the place of its change files."""
         prepared = self.prepared
         assert prepared.upsert is not None
         layouts = prepared.key, prepared.value
@@ -78,13 +79,16 @@ class Merging:
                 changes=tuple(file.path for file in changes.files if bucket in file.stats[BUCKETS]),
                 files=files,
             )
-            for bucket, files in sorted(read.items())
+            for bucket, files in sorted(there.items())
         ]
         groups = [tasks[first :: self.parallelism] for first in range(self.parallelism)]
         rows = rows_of_tasks(
             self.spark, [one for one in groups if one], _merge_all, arrow_schema(REPORT_SCHEMA)
         )
-        return [Merged.from_text(row["report"]) for row in rows.collect()], read
+        merged = [Merged.from_text(row["report"]) for row in rows.collect()]
+        files = tuple(one.file for one in merged if one.file is not None)
+        account = _with_growth(changes.account, merged)
+        return replace(changes, files=files, account=account, replaced=there)
 
 
 def _merge_all(tasks: Sequence[MergeTask]) -> Iterator[pa.RecordBatch]:

@@ -9,12 +9,22 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows, written
+from tests.unit.pipeline.bronze_rows import (
+    TOPIC_ID,
+    change_rows,
+    merged,
+    open_table,
+    open_upserts,
+    rows,
+    written,
+)
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.errors import FilesReplaced, TableConflict
+from tidelog.pipeline.tables.compaction import compact
 from tidelog.pipeline.tables.continuity import TablePosition
 from tidelog.pipeline.tables.table import BronzeTable, ingest_commits, table_files
+from tidelog.pipeline.tables.upserts import Upsert
 
 P0 = TopicPartition("t", 0)
 
@@ -65,6 +75,49 @@ def test_other_engines_read_what_is_committed(tmp_path):
     with duckdb.connect() as engine:
         engine.register("data_set", data_set)
         assert engine.sql(query).fetchall() == [(0, 5, 4), (1, 1, 3)]
+
+
+_UPSERT = Upsert(app="app")
+
+
+def _rows_by_key(directory):
+    found = DeltaTable(str(directory)).to_pyarrow_table().to_pylist()
+    return {row["key"]: (row["offset"], row["value"]) for row in found}
+
+
+def test_a_batch_of_changes_puts_files_in_the_place_of_others(tmp_path):
+    table = open_upserts(tmp_path, _UPSERT)
+    table.commit(merged(table, 0, _UPSERT, change_rows((0, b"a", b"1"), (1, b"b", b"1"))))
+    table.commit(merged(table, 1, _UPSERT, change_rows((2, b"a", b"2"), (3, b"b", None))))
+    assert _rows_by_key(tmp_path) == {b"a": (2, b"2")}
+    assert table.positions == open_upserts(tmp_path, _UPSERT).positions == {P0: TablePosition(4, 1)}
+    assert DeltaTable(str(tmp_path)).version() == 2
+    assert len(DeltaTable(str(tmp_path)).file_uris()) == 1
+    table.commit(merged(table, 2, _UPSERT, change_rows((4, None, b"no key"))))
+    assert table.has("app", 2) and _rows_by_key(tmp_path) == {b"a": (2, b"2")}
+
+
+def test_files_that_were_replaced_meanwhile_are_not_replaced_again(tmp_path):
+    table = open_upserts(tmp_path, _UPSERT)
+    table.commit(merged(table, 0, _UPSERT, change_rows((0, b"a", b"1"), (1, b"b", b"1"))))
+    late = merged(table, 1, _UPSERT, change_rows((2, b"a", b"2")))
+    DeltaTable(str(tmp_path)).optimize.z_order(["offset"])
+    with pytest.raises(FilesReplaced, match="were replaced meanwhile"):
+        table.commit(late)
+    assert _rows_by_key(tmp_path) == {b"a": (0, b"1"), b"b": (1, b"1")}
+    table.commit(merged(table, 1, _UPSERT, change_rows((2, b"a", b"2"))))
+    assert _rows_by_key(tmp_path) == {b"a": (2, b"2"), b"b": (1, b"1")}
+
+
+def test_a_table_of_upserts_is_compacted_and_keeps_its_rows(tmp_path):
+    table = open_upserts(tmp_path, _UPSERT)
+    for number in range(3):
+        changes = change_rows(*((10 * number + o, b"k%d" % o, b"v") for o in range(10)))
+        table.commit(merged(table, number, _UPSERT, changes))
+    before = _rows_by_key(tmp_path)
+    done = compact(tmp_path)
+    assert done.files_before == done.files_after
+    assert _rows_by_key(tmp_path) == before and len(before) == 10
 
 
 def test_a_batch_is_known_by_its_app_and_number(tmp_path):

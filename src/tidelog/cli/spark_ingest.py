@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import (
@@ -26,6 +26,10 @@ from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spa
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.pipeline.typed.formats import Format, Mode
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+    from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
@@ -191,58 +195,76 @@ def ingest(
     offsets are missing without a reason, came twice, or leader epochs went back.
     """
     interval_s = _interval(trigger, continuous)
-    check_master(master, assignments(conf))
     names = _topics(topics, topic_pattern, checkpoint)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
     given = assignments(options)
-    upsert_key = _upsert_key(mode, key)
+    rows = _upsert_key(mode, key), transform, partition_by
     _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
-    with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
-        from tidelog.pipeline.jobs.ingest import ingest_all
+
+    def plan(topic: str) -> "IngestPlan":
         from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+
+        layouts = {
+            part: _layout(f"{topic}-{part}", what, _of_any(topic, schema), registry)
+            for part, (what, schema) in asked.items()
+        }
+        fields: dict[str, Any] = {
+            "checkpoint": _of_any(topic, checkpoint),
+            "starting_offsets": starting_offsets,
+            "interval_s": interval_s,
+            "options": given,
+        }
+        return IngestPlan(bootstrap, topic, _of(topic, table), **(fields | layouts | _rows(*rows)))
+
+    with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
-        from tidelog.pipeline.tables.upserts import Upsert
-        from tidelog.pipeline.typed.transforms import load_transform
-
-        upsert = None if upsert_key is None else Upsert(upsert_key)
-        transformed = None if transform is None else load_transform(transform)
-
-        def plan(topic: str) -> IngestPlan:
-            place = _of(topic, table), _of_any(topic, checkpoint)
-            layouts = {
-                part: _layout(f"{topic}-{part}", what, _of_any(topic, schema), registry)
-                for part, (what, schema) in asked.items()
-            }
-            return IngestPlan(
-                *(bootstrap, topic, *place, starting_offsets, interval_s, given),
-                **layouts,
-                upsert=upsert,
-                transform=transformed,
-                partition_by=tuple(
-                    name.strip() for name in (partition_by or "").split(",") if name
-                ),
-            )
 
         chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, show_topic)
-        prepared = chosen.first()
-        with (
-            open_session(master, assignments(conf)) as spark,
-            interruptible() as is_over,
-            shown_progress(is_endless=interval_s is not None) as on_progress,
-        ):
-            joining = None if topic_pattern is None else chosen.joining
-            results = ingest_all(spark, prepared, on_progress, is_over, joining)
-            tables = dict.fromkeys(_of(topic, table) for topic in results)
-            faults = {one: _faults(spark, one) for one in tables} if verify else {}
-    done = [
+        done = _run(chosen, table, (master, assignments(conf)), verify=verify)
+    print_done(done, output)
+    if not all(one.is_good for one in done):
+        raise BadAnswer
+
+
+def _run(
+    chosen: "ChosenTopics", table: Path, where: tuple[str, dict[str, str]], *, verify: bool
+) -> list[Done]:
+    """Prepares the topics, starts Spark by its master and confs, and runs the ingest to its end."""
+    from tidelog.pipeline.jobs.ingest import ingest_all
+
+    check_master(*where)
+    prepared = chosen.first()
+    is_endless = prepared[0].plan.interval_s is not None
+    with (
+        open_session(*where) as spark,
+        interruptible() as is_over,
+        shown_progress(is_endless=is_endless) as on_progress,
+    ):
+        joining = chosen.joining if chosen.may_grow else None
+        results = ingest_all(spark, prepared, on_progress, is_over, joining)
+        tables = dict.fromkeys(_of(topic, table) for topic in results)
+        faults = {one: _faults(spark, one) for one in tables} if verify else {}
+    return [
         Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), schemas_of(one))
         for topic, result in results.items()
         for one in [chosen.prepared[topic]]
     ]
-    print_done(done, output)
-    if not all(one.is_good for one in done):
-        raise BadAnswer
+
+
+def _rows(
+    upsert_key: tuple[str, ...] | None, transform: str | None, partition_by: str | None
+) -> dict[str, Any]:
+    """What the options say of the table's rows, as fields of a plan. Raises `UsageError`."""
+    from tidelog.pipeline.tables.upserts import Upsert
+    from tidelog.pipeline.typed.transforms import load_transform
+
+    columns = (partition_by or "").split(",")
+    return {
+        "upsert": None if upsert_key is None else Upsert(upsert_key),
+        "transform": None if transform is None else load_transform(transform),
+        "partition_by": tuple(name.strip() for name in columns if name),
+    }
 
 
 def _topics(

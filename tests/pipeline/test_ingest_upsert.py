@@ -96,12 +96,12 @@ def test_a_batch_that_fails_around_its_commit_is_folded_once(
 def test_a_table_that_was_changed_meanwhile_is_merged_again_if_need_be(
     spark, brokers, plan, tmp_path, monkeypatch, files, merges
 ):
-    brokers.partitions[TopicPartition("u", 0)] = ScriptedPartition([changes(0, *_MORE)])
+    brokers.partitions[TopicPartition("u", 7)] = ScriptedPartition([changes(0, *_MORE)])
     other = replace(plan, topic="u")
     for one in (plan, other):
         ingest(spark, prepare(one))
     brokers.partitions[_P0].batches.append(changes(3, *_MORE))
-    brokers.partitions[TopicPartition("u", 0)].batches.append(changes(2, *_MORE))
+    brokers.partitions[TopicPartition("u", 7)].batches.append(changes(2, *_MORE))
     whole, merged, changed = BronzeTable._write, Merging._merged, []
 
     def counted(self, *arguments):

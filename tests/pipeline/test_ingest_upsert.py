@@ -92,9 +92,8 @@ def test_a_batch_that_fails_around_its_commit_is_folded_once(
     assert _rows(tmp_path) == _SECOND and _faults(spark, tmp_path) == []
 
 
-@pytest.mark.parametrize(("files", "merges"), [("of the batch", 2), ("of another topic", 1)])
-def test_a_table_that_was_changed_meanwhile_is_merged_again_if_need_be(
-    spark, brokers, plan, tmp_path, monkeypatch, files, merges
+def test_a_commit_that_met_another_topics_is_repeated_without_merging_anew(
+    spark, brokers, plan, tmp_path, monkeypatch
 ):
     brokers.partitions[TopicPartition("u", 7)] = ScriptedPartition([changes(0, *_MORE)])
     other = replace(plan, topic="u")
@@ -111,19 +110,16 @@ def test_a_table_that_was_changed_meanwhile_is_merged_again_if_need_be(
     def late(self, *arguments):
         if changed == ["merge"]:
             changed.append("change")
-            if files == "of the batch":
-                DeltaTable(str(self.directory)).optimize.z_order(["offset"])
-            else:
-                with monkeypatch.context() as unbroken:
-                    unbroken.setattr(Merging, "_merged", merged)
-                    unbroken.setattr(BronzeTable, "_write", whole)
-                    ingest(spark, prepare(other))
+            with monkeypatch.context() as unbroken:
+                unbroken.setattr(Merging, "_merged", merged)
+                unbroken.setattr(BronzeTable, "_write", whole)
+                ingest(spark, prepare(other))
         return whole(self, *arguments)
 
     monkeypatch.setattr(Merging, "_merged", counted)
     monkeypatch.setattr(BronzeTable, "_write", late)
     ingest(spark, prepare(plan))
-    assert changed.count("merge") == merges
+    assert changed.count("merge") == 1
     assert _rows(tmp_path) == _SECOND and _faults(spark, tmp_path) == []
 
 

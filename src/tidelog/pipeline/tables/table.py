@@ -179,6 +179,21 @@ class BronzeTable:
                 f"another writer writes topic `{self._topic}` into `{self.directory}`: {error}"
             ) from error
         self.positions, self._generation = after, generation
+        self._check_replaced(new)
+
+    def _check_replaced(self, new: TableBatch) -> None:
+        """Of a batch of changes, that its files are alone in their buckets: delta-rs does not refuse
+        a commit when an `OPTIMIZE` has rewritten the old files in the moment before it."""
+        if not new.replaced:
+            return
+        self._delta.update_incremental()
+        found = {path for files in self.bucket_files(new.replaced).values() for path in files}
+        others = sorted(found - {file.path for file in new.files})
+        if others:
+            raise TableConflict(
+                f"another program has rewritten files of `{self.directory}` during the commit of "
+                f"batch {new.batch}: `{others[0]}` has rows that the batch has replaced"
+            )
 
     def _write(self, new: TableBatch, properties: CommitProperties) -> None:
         """The commit: files are added, and of a table of upserts those of their buckets removed."""

@@ -1,8 +1,8 @@
 """The second step of a batch of upserts: its change files are merged into the buckets they touch.
 
 The driver lists the files of these buckets, Spark's tasks write the buckets anew (`upserts.py`),
-and one commit puts the new files in the place of the old ones. The Delta log refuses it where
-another writer has replaced files meanwhile. If they were those of another topic, the commit is
+and one commit puts the new files in the place of the old ones. It is refused where another writer
+has replaced files meanwhile. If they were those of another topic, the commit is
 repeated; if one of the old files is among them, after a compaction for example, the whole step is.
 """
 

@@ -182,8 +182,8 @@ class BronzeTable:
         self._check_replaced(new)
 
     def _check_replaced(self, new: TableBatch) -> None:
-        """Of a batch of changes, that its files are alone in their buckets: delta-rs does not refuse
-        a commit when an `OPTIMIZE` has rewritten the old files in the moment before it."""
+        """Of a batch of changes, that its files are alone in their buckets: delta-rs lets a commit
+        pass when an `OPTIMIZE` has rewritten the old files in the moment before it."""
         if not new.replaced:
             return
         self._delta.update_incremental()

@@ -120,7 +120,7 @@ def test_a_rewriting_during_the_commit_is_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(BronzeTable, "_write", write)
     with pytest.raises(
-        TableConflict, match="has rewritten files of .* during the commit of batch 1"
+        TableConflict, match=r"has rewritten files of .* during the commit of batch 1"
     ):
         table.commit(late)
 

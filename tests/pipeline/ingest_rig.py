@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,7 @@ from confluent_kafka import Producer
 from deltalake import DeltaTable
 
 from tidelog.env.prng import Prng
+from tidelog.pipeline.jobs.ingest import BatchWriter
 from tidelog.pipeline.tables.table import ingest_commits
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
@@ -58,6 +59,7 @@ class KillPlan:
     burst: int = 1
     """So many kills before the ingest may recover; at most one broker is down at a time."""
     records_per_s: int = 300
+    mode: str = "append"
 
 
 @dataclass
@@ -112,7 +114,14 @@ def value_of(number: int) -> bytes:
 class Feeder:
     """A producer that never stops; its values have the numbers of its records."""
 
-    def __init__(self, bootstrap: str, topic: str, records_per_s: int) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        records_per_s: int,
+        value: Callable[[int], bytes | None] = value_of,
+    ) -> None:
+        self._value = value
         self._topic = topic
         self._pause_s = 0.05
         self._step = max(1, round(records_per_s * self._pause_s))
@@ -140,7 +149,7 @@ class Feeder:
                 number = self._sent
                 self._producer.produce(
                     self._topic,
-                    value_of(number),
+                    self._value(number),
                     key=b"%d" % (number % 97),
                     on_delivery=lambda error, message, n=number: self._received(n, error, message),
                 )
@@ -170,7 +179,7 @@ class IngestProcess:
         self._command = [
             *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
             *("--topic", plan.topic, "--table", str(plan.directory / "table")),
-            *("--value-format", "json", "--value-schema", str(schema)),
+            *("--value-format", "json", "--value-schema", str(schema), "--mode", plan.mode),
             *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
             *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
         ]
@@ -268,6 +277,19 @@ def _read(pid: int, name: str) -> str:
         return Path(f"/proc/{pid}/{name}").read_text(errors="replace")
     except OSError:
         return ""
+
+
+def fail_once_behind(moment: str, monkeypatch: Any) -> None:
+    """The first batch ends with an error behind a step of `BatchWriter`; later ones do not."""
+    whole, fails = getattr(BatchWriter, moment), [OSError("no space left")]
+
+    def failing(self: BatchWriter, *arguments: Any) -> Any:
+        done = whole(self, *arguments)
+        if fails:
+            raise fails.pop()
+        return done
+
+    monkeypatch.setattr(BatchWriter, moment, failing)
 
 
 @contextmanager

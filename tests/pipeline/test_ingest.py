@@ -7,19 +7,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.testing import assertDataFrameEqual
 
+from tests.pipeline.ingest_rig import fail_once_behind
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batch, batches
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed, TableConflict
-from tidelog.pipeline.jobs.ingest import (
-    SOURCE_TYPES,
-    BatchWriter,
-    bronze,
-    failure_text,
-    ingest,
-    ingest_all,
-)
+from tidelog.pipeline.jobs.ingest import SOURCE_TYPES, bronze, failure_text, ingest, ingest_all
 from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.jobs.ingest_topics import Topics
@@ -128,17 +122,7 @@ def test_without_its_checkpoint_the_ingest_goes_on_where_the_table_ends(
 def test_a_batch_that_fails_around_its_commit_is_there_once(
     spark, plan, tmp_path, monkeypatch, moment
 ):
-    whole = getattr(BatchWriter, moment)
-    fails = [OSError("no space left"), None]
-
-    def failing(self, *arguments):
-        done = whole(self, *arguments)
-        failure = fails.pop(0)
-        if failure is not None:
-            raise failure
-        return done
-
-    monkeypatch.setattr(BatchWriter, moment, failing)
+    fail_once_behind(moment, monkeypatch)
     with pytest.raises(OSError, match="no space left"):
         ingest(spark, prepare(plan()))
     again = ingest(spark, prepare(plan()))

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.testing import assertDataFrameEqual
 
-from tidelog.pipeline.jobs.table import Fault, account_faults, faults, row_faults
+from tidelog.pipeline.jobs.table import Fault, account_faults, faults, key_faults, row_faults
 
 pytestmark = pytest.mark.spark
 
@@ -23,9 +23,9 @@ def table(spark):
                 [*rows, *more_rows], "topic string, partition int, offset long, leader_epoch int"
             ),
             spark.createDataFrame(
-                [(*line, None) for line in accounts],
+                [(*line, *[None] * (7 - len(line))) for line in accounts],
                 "topic string, partition int, start long, end long, rows long, "
-                "quarantined_rows long",
+                "quarantined_rows long, grown_rows long",
             ),
             spark.createDataFrame(
                 quarantine, "topic string, partition int, offset long, leader_epoch int"
@@ -61,6 +61,20 @@ def test_faults_are_summed_up_by_partition_and_kind(table):
     found = faults(*table([("t", 0, 5, 1), ("t", 0, 6, 1)]))
     assert found == [Fault("t", 0, "DUPLICATE", 2, 5), Fault("t", 0, "ROWS", 1, 5)]
     assert str(found[0]) == "DUPLICATE `t-0`: 2 in the table, the first at offset 5"
+
+
+def test_a_table_of_upserts_has_as_many_rows_as_it_grew_and_each_key_once(spark, table):
+    grown = [("t", 0, 5, 9, 4, None, 2), ("t", 0, 9, 11, 2, None, -1)]
+    kept = [("t", 0, 9, 2)]
+    assert faults(*table(accounts=grown, rows=kept)) == []
+    found = faults(*table(accounts=grown, rows=kept, more_rows=[("t", 0, 8, 2)]))
+    assert [(one.kind, one.places) for one in found] == [("ROWS", 1)]
+    named = [("t", 0, 5, b"a", 1), ("t", 0, 6, b"a", 2), ("t", 1, 9, b"a", 1), ("u", 0, 1, b"b", 1)]
+    columns = "topic string, partition int, offset long, key binary, id int"
+    rows = spark.createDataFrame(named, columns)
+    expected = spark.createDataFrame([("t", 1, "KEY", 9)], _FAULTS)
+    assertDataFrameEqual(key_faults(rows, ["key"]), expected)
+    assertDataFrameEqual(key_faults(rows, ["key", "id"]), expected)
 
 
 def test_the_quarantine_counts_like_the_table(table):

@@ -67,6 +67,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "pipeline/jobs/delays.py": "tests/pipeline/test_delays.py",
     "pipeline/jobs/export.py": "tests/pipeline/test_export.py",
     "pipeline/jobs/health.py": "tests/pipeline/test_health_cluster.py",
+    "pipeline/jobs/ingest_upsert.py": "tests/pipeline/test_ingest_upsert.py",
     "pipeline/jobs/ingest.py": "tests/pipeline/test_ingest.py",
     "pipeline/jobs/table.py": "tests/pipeline/test_table.py",
     "pipeline/jobs/verify.py": "tests/pipeline/test_verify.py",

@@ -30,7 +30,7 @@ _PYTHON_ERROR: Final = re.compile(
     r"^(?:[a-z_]+\.)*(?P<kind>[A-Z]\w+): (?P<message>.+?)(?:\nhint: (?P<hint>.+?))?$", re.MULTILINE
 )
 """The last line of a Python traceback, and the hint below it if the error is one of ours."""
-_WRONG_DATA: Final = ("DataLoss", "CorruptBatch", "LogDamaged")
+_WRONG_DATA: Final = ("DataLoss", "CorruptBatch", "LogDamaged", "KeyMoved")
 _WRONG_USE: Final = ("UsageError", "ValueError")
 """With a hint: our sources turn the first into the second, of which Spark shows the text."""
 _NO_TIDELOG: Final = re.compile(r"No module named '(?:pyspark_)?tidelog|DATA_SOURCE_NOT_FOUND")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import (
@@ -25,7 +25,11 @@ from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_t
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
 from tidelog.errors import UsageError
-from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.formats import Format, Mode
+
+if TYPE_CHECKING:
+    from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+    from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
@@ -87,20 +91,66 @@ Verify = Annotated[
     bool, option("--verify", "At the end, check the whole table against its accounts.")
 ]
 KeyFormat = Annotated[
-    Format, option("--key-format", "What keys are: raw bytes, string, json or csv.", "FORMAT")
+    Format,
+    option(
+        "--key-format", "What keys are: raw bytes, string, json, csv, avro or protobuf.", "FORMAT"
+    ),
 ]
-KeySchema = Annotated[
-    Path | None, option("--key-schema", "The same for keys of format json or csv.", "FILE")
-]
+KeySchema = Annotated[Path | None, option("--key-schema", "The same for keys.", "FILE")]
 ValueFormat = Annotated[
-    Format, option("--value-format", "What values are: raw bytes, string, json or csv.", "FORMAT")
+    Format,
+    option(
+        "--value-format",
+        "What values are: raw bytes, string, json, csv, avro or protobuf.",
+        "FORMAT",
+    ),
 ]
 ValueSchema = Annotated[
     Path | None,
     option(
         "--value-schema",
-        "File of the fields: `id bigint, …`. json without it: the table's, or a sample's.",
+        "The fields, in a file: `id bigint, …`, an Avro schema, or a Protobuf descriptor set.",
         "FILE",
+    ),
+]
+Registry = Annotated[
+    str,
+    option(
+        "--registry",
+        "Schema registry of avro and protobuf: values begin with the id of their schema.",
+        "URL",
+    ),
+]
+TableMode = Annotated[
+    Mode,
+    option(
+        "--mode",
+        "append: a row for each record. upsert: a row for each key, its newest record's.",
+        "MODE",
+    ),
+]
+RowKey = Annotated[
+    str | None,
+    option(
+        "--key",
+        "What names a row for upsert: fields of the record's key. Default: all of it.",
+        "FIELD,…",
+    ),
+]
+TransformName = Annotated[
+    str | None,
+    option(
+        "--transform",
+        "A function from Arrow table to Arrow table that adds columns to parsed rows.",
+        "MODULE:FUNCTION",
+    ),
+]
+PartitionBy = Annotated[
+    str | None,
+    option(
+        "--partition-by",
+        "Divide the table by `date`, the day of the record, or by columns that a transform adds.",
+        "NAME,…",
     ),
 ]
 SourceOptions = Annotated[
@@ -125,6 +175,11 @@ def ingest(
     key_schema: KeySchema = None,
     value_format: ValueFormat = Format.RAW,
     value_schema: ValueSchema = None,
+    registry: Registry = "",
+    mode: TableMode = Mode.APPEND,
+    key: RowKey = None,
+    transform: TransformName = None,
+    partition_by: PartitionBy = None,
     verify: Verify = False,
     options: SourceOptions = None,
     conf: Conf = None,
@@ -140,42 +195,76 @@ def ingest(
     offsets are missing without a reason, came twice, or leader epochs went back.
     """
     interval_s = _interval(trigger, continuous)
-    check_master(master, assignments(conf))
     names = _topics(topics, topic_pattern, checkpoint)
     bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
     given = assignments(options)
+    rows = _upsert_key(mode, key), transform, partition_by
+    _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
-    with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
-        from tidelog.pipeline.jobs.ingest import ingest_all
+
+    def plan(topic: str) -> "IngestPlan":
         from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+
+        layouts = {
+            part: _layout(f"{topic}-{part}", what, _of_any(topic, schema), registry)
+            for part, (what, schema) in asked.items()
+        }
+        fields: dict[str, Any] = {
+            "checkpoint": _of_any(topic, checkpoint),
+            "starting_offsets": starting_offsets,
+            "interval_s": interval_s,
+            "options": given,
+        }
+        return IngestPlan(bootstrap, topic, _of(topic, table), **(fields | layouts | _rows(*rows)))
+
+    with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
-        def plan(topic: str) -> IngestPlan:
-            place = _of(topic, table), None if checkpoint is None else _of(topic, checkpoint)
-            layouts = {part: _layout(topic, *one) for part, one in asked.items()}
-            return IngestPlan(
-                *(bootstrap, topic, *place, starting_offsets, interval_s, given), **layouts
-            )
-
         chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, show_topic)
-        prepared = chosen.first()
-        with (
-            open_session(master, assignments(conf)) as spark,
-            interruptible() as is_over,
-            shown_progress(is_endless=interval_s is not None) as on_progress,
-        ):
-            joining = None if topic_pattern is None else chosen.joining
-            results = ingest_all(spark, prepared, on_progress, is_over, joining)
-            tables = dict.fromkeys(_of(topic, table) for topic in results)
-            faults = {one: _faults(spark, one) for one in tables} if verify else {}
-    done = [
+        done = _run(chosen, table, (master, assignments(conf)), verify=verify)
+    print_done(done, output)
+    if not all(one.is_good for one in done):
+        raise BadAnswer
+
+
+def _run(
+    chosen: "ChosenTopics", table: Path, where: tuple[str, dict[str, str]], *, verify: bool
+) -> list[Done]:
+    """Prepares the topics, starts Spark by its master and confs, and runs the ingest to its end."""
+    from tidelog.pipeline.jobs.ingest import ingest_all
+
+    check_master(*where)
+    prepared = chosen.first()
+    is_endless = prepared[0].plan.interval_s is not None
+    with (
+        open_session(*where) as spark,
+        interruptible() as is_over,
+        shown_progress(is_endless=is_endless) as on_progress,
+    ):
+        joining = chosen.joining if chosen.may_grow else None
+        results = ingest_all(spark, prepared, on_progress, is_over, joining)
+        tables = dict.fromkeys(_of(topic, table) for topic in results)
+        faults = {one: _faults(spark, one) for one in tables} if verify else {}
+    return [
         Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), schemas_of(one))
         for topic, result in results.items()
         for one in [chosen.prepared[topic]]
     ]
-    print_done(done, output)
-    if not all(one.is_good for one in done):
-        raise BadAnswer
+
+
+def _rows(
+    upsert_key: tuple[str, ...] | None, transform: str | None, partition_by: str | None
+) -> dict[str, Any]:
+    """What the options say of the table's rows, as fields of a plan. Raises `UsageError`."""
+    from tidelog.pipeline.tables.upserts import Upsert
+    from tidelog.pipeline.typed.transforms import load_transform
+
+    columns = (partition_by or "").split(",")
+    return {
+        "upsert": None if upsert_key is None else Upsert(upsert_key),
+        "transform": None if transform is None else load_transform(transform),
+        "partition_by": tuple(name.strip() for name in columns if name),
+    }
 
 
 def _topics(
@@ -207,20 +296,50 @@ def _of(topic: str, place: Path) -> Path:
 
 def _faults(spark: Any, table: Path) -> list[Any]:
     """What is wrong with the whole table, by its rows."""
-    from tidelog.pipeline.jobs.table import faults, read_accounts, read_quarantine, read_table
+    from tidelog.pipeline.jobs.table import (
+        faults,
+        read_accounts,
+        read_quarantine,
+        read_table,
+        row_key,
+    )
 
     with terminal.progress("checking the table"):
         reads = read_table, read_accounts, read_quarantine
-        return faults(*(read(spark, table) for read in reads))
+        rows, accounts, quarantine = (read(spark, table) for read in reads)
+        return faults(rows, accounts, quarantine, row_key(table))
 
 
-def _layout(topic: str, what: Format, schema: Path | None) -> Any:
+def _of_any(topic: str, place: Path | None) -> Path | None:
+    return None if place is None else _of(topic, place)
+
+
+def _layout(subject: str, what: Format, schema: Path | None, registry: str) -> Any:
     """What the options say of the keys or values of a topic. Raises `UsageError`."""
     from tidelog.pipeline.jobs.ingest_layout import AskedLayout
-    from tidelog.pipeline.typed.schema_text import read_schema
+    from tidelog.pipeline.typed.definitions import named_schema
 
-    fields = None if schema is None else read_schema(_of(topic, schema))
-    return AskedLayout(what, fields)
+    return AskedLayout(what, *named_schema(what, schema, registry, subject))
+
+
+def _check_registry(registry: str, formats: Sequence[Format]) -> None:
+    if registry and not any(one.is_decoded for one in formats):
+        raise UsageError(
+            f"`--registry {registry}` has no effect on keys and values of other formats",
+            "leave it out, or give `--value-format avro` or `protobuf`",
+        )
+
+
+def _upsert_key(mode: Mode, key: str | None) -> tuple[str, ...] | None:
+    """The fields that name a row; `None` for a table that has a row for each record."""
+    if mode is Mode.APPEND:
+        if key is not None:
+            raise UsageError(
+                f"`--key {key}` has no effect with `--mode append`: each record is a row",
+                "give `--mode upsert`, or leave `--key` out",
+            )
+        return None
+    return () if key in (None, "key") else tuple(name.strip() for name in key.split(","))
 
 
 def _interval(trigger: str | None, continuous: bool) -> float | None:

@@ -26,6 +26,14 @@ class ClusterUnavailable(Exception):
     """No broker answered in time; the message names the brokers, the request and the time."""
 
 
+class RegistryUnavailable(ClusterUnavailable):
+    """The registry of schemas did not answer; the message names it. Then comes the number of the
+    record among those that were decoded together, or the record's place."""
+
+    def __str__(self) -> str:
+        return ", for ".join(map(str, self.args))
+
+
 @dataclass(eq=False)
 class DataLoss(Exception):
     """Records that the job must read are not there any more, or never were."""
@@ -52,6 +60,30 @@ class TableConflict(Exception):
 
 class OtherWriter(TableConflict):
     """Another writer was faster. What the table has is right, and another run may succeed."""
+
+
+class FilesReplaced(OtherWriter):
+    """Another writer, a compaction for one, has replaced files that a batch read to write them
+    anew."""
+
+
+@dataclass(eq=False)
+class KeyMoved(Exception):
+    """A key has changes in two partitions, which have no order."""
+
+    topic: str
+    key: str
+    one: str
+    """A partition and an offset where it is."""
+    other: str
+
+    def __str__(self) -> str:
+        return (
+            f"key {self.key} of `{self.topic}` is in partition {self.one} and in partition "
+            f"{self.other}: which change is the newer one cannot be known; nothing of the batch "
+            "was written\nhint: write each key to one partition, into a topic whose number of "
+            "partitions stays; or ingest this one with `--mode append`"
+        )
 
 
 class JobFailed(Exception):

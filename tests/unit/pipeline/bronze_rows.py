@@ -6,7 +6,14 @@ import pyarrow as pa
 
 from tidelog.pipeline.tables.continuity import judge
 from tidelog.pipeline.tables.table import BronzeTable, TableBatch
-from tidelog.pipeline.tables.table_files import RAW, TableTask, table_schema, write_files
+from tidelog.pipeline.tables.table_files import (
+    RAW,
+    TableTask,
+    file_schema,
+    table_schema,
+    write_files,
+)
+from tidelog.pipeline.tables.upserts import BUCKETS, MergeTask, Upsert, merge
 from tidelog.pipeline.topics.source import SOURCE_SCHEMA
 from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.values import OffsetRange
@@ -63,3 +70,45 @@ def written(
     ]
     account = judge(ranges, report.pieces, table.positions, compacted=False, batch=batch)
     return TableBatch(app, batch, report.files, tuple(account), report.quarantine)
+
+
+def change_rows(*changes: tuple[int, bytes | None, bytes | None], partition: int = 0):
+    """A row per change, `(offset, key, value)`."""
+    found = rows(0, len(changes), partition=partition)
+    offsets, keys, values = zip(*changes, strict=True) if changes else ((), (), ())
+    columns = {
+        "offset": pa.array(offsets, pa.int64()),
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+    }
+    for name, column in columns.items():
+        field = found.schema.get_field_index(name)
+        found = found.set_column(field, found.schema.field(field), column)
+    return found
+
+
+def open_upserts(directory: Path, upsert: Upsert) -> BronzeTable:
+    """A table of upserts of raw keys, made if it is not there."""
+    schema = table_schema(RAW, RAW, upsert)
+    return BronzeTable.open(directory, "t", TOPIC_ID, schema=schema, upsert=upsert)
+
+
+def merged(table: BronzeTable, batch: int, upsert: Upsert, *batches: pa.RecordBatch) -> TableBatch:
+    """A batch of changes, folded and merged with the table's rows; not committed."""
+    task = TableTask(str(table.directory), batch, upsert=upsert)
+    report = write_files(task, iter(batches))
+    ranges = [
+        OffsetRange(one.topic, one.partition, one.first, one.last + 1) for one in report.pieces
+    ]
+    account = judge(ranges, report.pieces, table.positions, compacted=False, batch=batch)
+    assert not table.has(upsert.app, batch), "also reads the table as it is now"
+    there = table.bucket_files({one for file in report.files for one in file.stats[BUCKETS]})
+    changes = tuple(file.path for file in report.files)
+    schema = file_schema(table_schema(RAW, RAW, upsert))
+    place = str(table.directory), "t"
+    done = [
+        merge(MergeTask(*place, bucket, batch, upsert, schema, changes, files))
+        for bucket, files in there.items()
+    ]
+    files = tuple(one.file for one in done if one.file is not None)
+    return TableBatch(upsert.app, batch, files, tuple(account), report.quarantine, there)

@@ -16,6 +16,12 @@ def batch(base_offset: int, *, epoch: int = 3, value: bytes = b"a value") -> byt
     return build_batch(records, base_offset=base_offset, leader_epoch=epoch)
 
 
+def changes(base_offset: int, *pairs: tuple[bytes | None, bytes | None]) -> bytes:
+    """A record for each pair of a key and a value."""
+    records = [Record(1_000 + base_offset + i, *pair) for i, pair in enumerate(pairs)]
+    return build_batch(records, base_offset=base_offset, leader_epoch=3)
+
+
 def batches(count: int = 10) -> list[bytes]:
     """Consecutive ones from offset 0."""
     return [batch(BATCH_RECORDS * index) for index in range(count)]

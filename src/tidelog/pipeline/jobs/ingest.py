@@ -30,6 +30,7 @@ from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, TableConflict
 from tidelog.pipeline.jobs.ingest_plan import Prepared
 from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
+from tidelog.pipeline.jobs.ingest_upsert import Merging
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
@@ -148,13 +149,21 @@ class BatchWriter:
         if table.has(identity.app, batch):
             self.repeated_batches += 1
             return
+        merging = None
+        if self.prepared.upsert is not None:
+            merging = Merging(records.sparkSession, self.prepared, self._parallelism)
+            merging.remove_changes()
         reports = self._run_tasks(records, batch)
         account = self._judge(reports, batch)
         if not account:
             return
         files = tuple(file for report in reports for file in report.files)
         bad = tuple(file for report in reports for file in report.quarantine)
-        table.commit(TableBatch(identity.app, batch, files, tuple(account), bad))
+        new = TableBatch(identity.app, batch, files, tuple(account), bad)
+        if merging is None:
+            table.commit(new)
+        else:
+            account = merging.commit(new)
         self._count(account)
         self._note(batch, account, max(report.newest_ms for report in reports))
         if time.monotonic() - self._synced_at > _SYNC_S:
@@ -164,7 +173,15 @@ class BatchWriter:
     def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
         prepared = self.prepared
         where = str(prepared.table.directory)
-        task = TableTask(where, batch, key=prepared.key, value=prepared.value)
+        task = TableTask(
+            where,
+            batch,
+            key=prepared.key,
+            value=prepared.value,
+            upsert=prepared.upsert,
+            transform=prepared.transform,
+            partition_by=prepared.plan.partition_by,
+        )
         written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
@@ -324,7 +341,8 @@ def failure_text(text: str) -> str:
     """The message of a query that failed: the last exception of ours in Spark's text, with its
     hint if it has one, or the first line."""
     found = re.findall(
-        r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|UsageError|OSError): "
+        r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|RegistryUnavailable|KeyMoved|"
+        r"UsageError|OSError): "
         r".*(?:\nhint: .*)?|ValueError: .*\nhint: .*)$",
         text,
         re.MULTILINE,

@@ -16,18 +16,26 @@ import pyarrow as pa
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.tables.table_files import DATE_COLUMN
+from tidelog.pipeline.tables.table_schema import WHOLE_KEY
+from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.plan import with_topic_ids
 from tidelog.pipeline.topics.source import read_ranges
+from tidelog.pipeline.typed.decoding import Definition
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.inference import infer
 from tidelog.pipeline.typed.merging import merged_type
 from tidelog.pipeline.typed.parsing import BYTES, Layout, parse
 from tidelog.pipeline.typed.schema_text import type_text
+from tidelog.pipeline.typed.transforms import Transform
 from tidelog.pipeline.values import OffsetRange, Offsets
 
 SAMPLE_RECORDS: Final = 1000
 _SAMPLED_PARTITIONS: Final = 20
+_PARTITION_TYPES: Final = (
+    *(pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.string(), pa.date32()),
+)
 _TYPES: Final = {Format.RAW: BYTES, Format.STRING: pa.string()}
 
 
@@ -38,6 +46,8 @@ class AskedLayout:
     format: Format = Format.RAW
     schema: Any = None
     """An Arrow struct; `None` for what the table has, or a sample shows."""
+    definition: Definition | None = None
+    """What the library of Avro or Protobuf decodes by."""
 
 
 RAW_BYTES: Final = AskedLayout()
@@ -89,9 +99,63 @@ def choose_layout(
         )
     type_ = wanted if there is None else merged_type(there, wanted, part)
     fields = tuple(field.name for field in wanted) if asked.format is Format.CSV else ()
-    layout = Layout(asked.format, type_, fields)
+    layout = Layout(asked.format, type_, fields, asked.definition)
     _check_sample(part, layout, sample)
     return layout
+
+
+def row_names(asked: Upsert, key: Layout) -> Upsert:
+    """How the keys of a topic name rows: by the fields that the user named, or by all. Raises
+    `UsageError`."""
+    if not pa.types.is_struct(key.type):
+        if asked.fields:
+            raise UsageError(
+                f"`--key {','.join(asked.fields)}` names fields, and keys of format "
+                f"`{key.format}` have none",
+                f"leave `--key` out, or give `--key {WHOLE_KEY}`: the whole key names a row; or "
+                "give `--key-format json` or another format with fields",
+            )
+        return asked
+    fields = asked.fields or tuple(field.name for field in key.type)
+    for name in fields:
+        index = key.type.get_field_index(name)
+        type_ = None if index < 0 else key.type.field(index).type
+        if type_ is None or pa.types.is_nested(type_) or pa.types.is_floating(type_):
+            what = "has no such field" if type_ is None else f"that field is `{type_text(type_)}`"
+            raise UsageError(
+                f"`--key {name}` names no row: the record's key, `{type_text(key.type)}`, {what}",
+                "name fields of the key that are neither lists, structs nor fractions; fields of "
+                "the value do not do, because a tombstone has no value",
+            )
+    return Upsert(fields)
+
+
+def check_partitioned(
+    partition_by: Sequence[str], upsert: Upsert | None, transform: Transform | None
+) -> None:
+    """Refuses columns by which a table cannot be partitioned. Raises `UsageError`."""
+    asked = f"`--partition-by {','.join(partition_by)}`"
+    if partition_by and upsert is not None:
+        raise UsageError(
+            f"{asked} does not go with `--mode upsert`, whose tables are divided by the key",
+            "leave it out",
+        )
+    if len(set(partition_by)) < len(partition_by):
+        raise UsageError(f"{asked} names a column twice", "name each column once")
+    added = {} if transform is None else {field.name: field.type for field in transform.added}
+    for name in partition_by:
+        type_ = added.get(name, pa.date32() if name == DATE_COLUMN else None)
+        if type_ is None:
+            raise UsageError(
+                f"{asked}: there is no column `{name}` to partition by",
+                f"name `{DATE_COLUMN}`, the day of the record's timestamp, or a column that "
+                "`--transform` adds",
+            )
+        if type_ not in _PARTITION_TYPES:
+            raise UsageError(
+                f"{asked}: `{name}` is `{type_text(type_)}`",
+                "partition by columns of whole numbers, `boolean`, `string` or `date`",
+            )
 
 
 def _takes(there: pa.DataType, asked: Format) -> bool:

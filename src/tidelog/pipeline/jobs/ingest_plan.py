@@ -6,7 +6,7 @@ option that was given has an effect.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -18,20 +18,24 @@ from tidelog.pipeline.jobs.ingest_layout import (
     RAW_BYTES,
     AskedLayout,
     check_asked,
+    check_partitioned,
     choose_layout,
+    row_names,
     sample_of,
 )
 from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable
-from tidelog.pipeline.tables.table_files import table_schema
+from tidelog.pipeline.tables.table_files import parsed_schema, table_schema
 from tidelog.pipeline.tables.table_schema import existing_schema
+from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.topics.option_names import Option
 from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.parsing import Layout
+from tidelog.pipeline.typed.transforms import Transform
 from tidelog.pipeline.values import Offsets
 
 _TIMES: Final = (Option.STARTING_TIMESTAMP, Option.STARTING_BY_TIMESTAMP, Option.STARTING_STRATEGY)
@@ -46,6 +50,9 @@ _SET_BY_INGEST: Final = dict.fromkeys(
     (Option.COLUMNS.lower(), Option.INCLUDE_HEADERS.lower()),
     "leave it out: the table has every column, so that nothing of a record is lost",
 )
+_UPSERT_OFFSETS: Final = "2000000"
+"""At most so many a batch of upserts, unless the user says another number: a task that merges
+holds the changes of one bucket."""
 _FOR_ENDLESS_RUNS: Final = frozenset(
     (Option.MIN_OFFSETS_PER_TRIGGER.lower(), Option.MAX_TRIGGER_DELAY.lower())
 )
@@ -68,6 +75,11 @@ class IngestPlan:
     options: Mapping[str, str] = field(default_factory=dict)
     key: AskedLayout = RAW_BYTES
     value: AskedLayout = RAW_BYTES
+    upsert: Upsert | None = None
+    """How changes name the rows of a table of upserts; without fields, by the whole key. `None`
+    for a table that has a row for each record."""
+    transform: Transform | None = None
+    partition_by: tuple[str, ...] = ()
 
     @property
     def table_directory(self) -> Path:
@@ -82,7 +94,12 @@ class IngestPlan:
     def source_options(self, starting: str, *, is_first: bool = False) -> dict[str, str]:
         """Options to read from `starting` on; `is_first` when that is still the user's choice."""
         given = self.options.items()
+        bounds: dict[str, str] = {}
+        bound = Option.MAX_OFFSETS_PER_TRIGGER
+        if self.upsert is not None and bound.lower() not in map(str.lower, self.options):
+            bounds[bound] = _UPSERT_OFFSETS
         return {
+            **bounds,
             **{name: text for name, text in given if is_first or name.lower() not in _BEGIN},
             Option.BOOTSTRAP_SERVERS: self.bootstrap_servers,
             Option.SUBSCRIBE: self.topic,
@@ -102,6 +119,8 @@ class Prepared:
     """The source's `startingOffsets`, with every partition that the topic has now."""
     key: Layout
     value: Layout
+    upsert: Upsert | None = None
+    transform: Transform | None = None
 
 
 def prepare(plan: IngestPlan) -> Prepared:
@@ -149,12 +168,19 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
     known = checkpoint.read_identity(plan.checkpoint_directory)
     key = _layout("key", plan.key, plan, topic)
     value = _layout("value", plan.value, plan, topic)
+    upsert = None if plan.upsert is None else row_names(plan.upsert, key)
+    transform = plan.transform
+    if transform is not None:
+        transform = transform.planned(parsed_schema(key, value))
+    check_partitioned(plan.partition_by, upsert, transform)
     table = BronzeTable.open(
         plan.table_directory,
         plan.topic,
         topic.topic_id,
-        schema=table_schema(key, value),
+        schema=table_schema(key, value, upsert, transform, plan.partition_by),
         create=known is None,
+        upsert=upsert,
+        partition_by=plan.partition_by,
     )
     birth = {
         tp: table.positions[tp].end if tp in table.positions else start
@@ -182,7 +208,10 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
         begun = from_text(known.birth)
         birth = {tp: begun.get(tp, EARLIEST) for tp in topic.starts}
     starting = checkpoint.starting_json(birth)
-    return Prepared(plan, topic.options, table, identity, starting, key, value)
+    if upsert is not None:
+        upsert = replace(upsert, app=identity.app)
+    layouts = key, value, upsert, transform
+    return Prepared(plan, topic.options, table, identity, starting, *layouts)
 
 
 def _layout(part: str, asked: AskedLayout, plan: IngestPlan, topic: _Topic) -> Layout:

@@ -46,6 +46,11 @@ class Topics:
         # Why others wait, as it was shown.
         self._waiting: dict[str, str] = {}
 
+    @property
+    def may_grow(self) -> bool:
+        """Whether topics may join later."""
+        return self._pattern is not None
+
     def first(self) -> list[Prepared]:
         """Those that are there. Raises what `prepare_all` raises, and `UsageError` where nothing
         matches."""

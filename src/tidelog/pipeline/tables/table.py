@@ -27,11 +27,12 @@ the last commits' files. Source: the Delta transaction protocol.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
@@ -43,7 +44,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from tidelog.errors import UsageError
 from tidelog.model import NO_EPOCH, TopicPartition
-from tidelog.pipeline.errors import OtherWriter, TableConflict
+from tidelog.pipeline.errors import FilesReplaced, OtherWriter, TableConflict
 from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     DUPLICATE,
@@ -52,10 +53,20 @@ from tidelog.pipeline.tables.continuity import (
     continuity_table,
     positions_after,
 )
+from tidelog.pipeline.tables.data_files import DataFile
 from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
-from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN, DataFile
-from tidelog.pipeline.tables.table_schema import add_fields, check_kind
+from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN
+from tidelog.pipeline.tables.table_schema import (
+    FENCE,
+    add_fields,
+    check_kind,
+    check_mode,
+    create_table,
+    found_schema,
+)
+from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, Upsert
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
+from tidelog.pipeline.typed.merging import is_extended
 
 CONTINUITY_DIRECTORY: Final = "_continuity"
 CHECKPOINTS_DIRECTORY: Final = "_checkpoints"
@@ -73,6 +84,8 @@ class TableBatch:
     files: tuple[DataFile, ...]
     account: tuple[Continuity, ...]
     quarantine: tuple[DataFile, ...] = ()
+    replaced: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """By bucket of a table of upserts: the files in whose place those of the batch come."""
 
 
 class BronzeTable:
@@ -88,6 +101,8 @@ class BronzeTable:
         self._topic_id = topic_id
         # The next offset in each partition of the topic; moved by `commit`.
         self.positions: dict[TopicPartition, TablePosition] = {}
+        # The types of its columns when it was opened: files have no others.
+        self._types = pa.struct(found_schema(delta))
         # The topic's transaction at which `positions` hold: every writer moves both.
         self._generation = 0
 
@@ -100,12 +115,14 @@ class BronzeTable:
         *,
         schema: pa.Schema = BRONZE_SCHEMA,
         create: bool = True,
+        upsert: Upsert | None = None,
+        partition_by: Sequence[str] = (),
     ) -> "BronzeTable":
         """The table in `directory`, which with `create` is made if it is not there. A table whose
         structs lack fields of `schema` gets them. Raises `UsageError` when the directory has other
-        files, the table other columns, or another topic of the same name."""
+        files, the table other columns, other rows (`upsert`), or another topic of the same name."""
         directory = directory.absolute()
-        delta = _open_delta(directory, schema, create)
+        delta = _open_delta(directory, schema, create, upsert, partition_by)
         table = cls(delta, directory, topic, topic_id)
         table._read_positions()
         return table
@@ -143,25 +160,73 @@ class BronzeTable:
         try:
             if self._fence_version() != self._generation:
                 raise CommitFailedError(f"it has committed transaction {self._fence_version()}")
-            self._delta.create_write_transaction(
-                [_add_action(file, {PARTITION_COLUMN: file.topic}) for file in new.files],
-                "append",
-                self._delta.schema(),
-                [PARTITION_COLUMN],
-                commit_properties=CommitProperties(
+            if not is_extended(self._types, pa.struct(found_schema(self._delta))):
+                raise CommitFailedError("it has given columns other types")
+            if self.bucket_files(new.replaced) != new.replaced:
+                raise FilesReplaced(f"files of `{self.directory}` were replaced meanwhile")
+            self._write(
+                new,
+                CommitProperties(
                     custom_metadata={_METADATA_KEY: self._metadata(new, after)},
                     app_transactions=transactions,
                 ),
             )
         except CommitFailedError as error:
+            self._delta.update_incremental()
+            if new.replaced and self._fence_version() == self._generation:
+                raise FilesReplaced(f"`{self.directory}` was changed meanwhile: {error}") from error
             raise OtherWriter(
                 f"another writer writes topic `{self._topic}` into `{self.directory}`: {error}"
             ) from error
         self.positions, self._generation = after, generation
+        self._check_replaced(new)
+
+    def _check_replaced(self, new: TableBatch) -> None:
+        """Of a batch of changes, that its files are alone in their buckets: delta-rs lets a commit
+        pass when an `OPTIMIZE` has rewritten the old files in the moment before it."""
+        if not new.replaced:
+            return
+        self._delta.update_incremental()
+        found = {path for files in self.bucket_files(new.replaced).values() for path in files}
+        others = sorted(found - {file.path for file in new.files})
+        if others:
+            raise TableConflict(
+                f"another program has rewritten files of `{self.directory}` during the commit of "
+                f"batch {new.batch}: `{others[0]}` has rows that the batch has replaced"
+            )
+
+    def _write(self, new: TableBatch, properties: CommitProperties) -> None:
+        """The commit: files are added, and of a table of upserts those of their buckets removed."""
+        added = [file.add_action(PARTITION_COLUMN) for file in new.files]
+        columns = self._delta.metadata().partition_columns
+        mode, buckets = "append", None
+        if new.replaced:
+            in_buckets = (BUCKET_COLUMN, "in", [str(bucket) for bucket in sorted(new.replaced)])
+            mode, buckets = "overwrite", [(PARTITION_COLUMN, "=", self._topic), in_buckets]
+        self._delta.create_write_transaction(
+            added,
+            mode,
+            self._delta.schema(),
+            columns,
+            partition_filters=buckets,
+            commit_properties=properties,
+        )
+
+    def bucket_files(self, buckets: Iterable[int]) -> dict[int, tuple[str, ...]]:
+        """The files of some buckets of the topic, as the table was last read."""
+        found: dict[int, tuple[str, ...]] = dict.fromkeys(buckets, ())
+        if not found:
+            return {}
+        actions = pa.table(self._delta.get_add_actions(flatten=True))
+        names = ("path", f"partition.{PARTITION_COLUMN}", f"partition.{BUCKET_COLUMN}")
+        for path, topic, bucket in zip(*(actions[name].to_pylist() for name in names), strict=True):
+            if topic == self._topic and bucket in found:
+                found[bucket] += (unquote(path),)
+        return {bucket: tuple(sorted(files)) for bucket, files in found.items()}
 
     @property
     def _fence(self) -> str:
-        return f"tidelog-topic-{self._topic}"
+        return FENCE.format(self._topic)
 
     def _fence_version(self) -> int:
         return self._delta.transaction_version(self._fence) or 0
@@ -237,7 +302,7 @@ class BronzeTable:
         commits = ingest_commits(self.directory, newest, down_to=max(oldest, _followed(delta)))
         files = [DataFile(**file) for commit in commits for file in commit.get("quarantine", ())]
         if files:
-            _follow(delta, [_add_action(file, {}) for file in files], newest)
+            _follow(delta, [file.add_action() for file in files], newest)
 
 
 def _followed(delta: DeltaTable) -> int:
@@ -270,7 +335,13 @@ def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Iterator[
                     yield info[_METADATA_KEY]
 
 
-def _open_delta(directory: Path, schema: pa.Schema, create: bool) -> DeltaTable:
+def _open_delta(
+    directory: Path,
+    schema: pa.Schema,
+    create: bool,
+    upsert: Upsert | None,
+    partition_by: Sequence[str],
+) -> DeltaTable:
     try:
         if not create and not DeltaTable.is_deltatable(str(directory)):
             raise UsageError(
@@ -290,9 +361,7 @@ def _open_delta(directory: Path, schema: pa.Schema, create: bool) -> DeltaTable:
                 "give the table a directory of its own with `--table`",
             )
         else:
-            delta = DeltaTable.create(
-                str(directory), schema, partition_by=[PARTITION_COLUMN], name="bronze"
-            )
+            delta = create_table(directory, schema, upsert, partition_by)
         probe = directory / f".tidelog-{uuid4()}"
         probe.touch()
         probe.unlink()
@@ -302,6 +371,7 @@ def _open_delta(directory: Path, schema: pa.Schema, create: bool) -> DeltaTable:
             "check the path given with `--table`, its owner and its permissions",
         ) from error
     check_kind(delta, directory)
+    check_mode(delta, directory, upsert, partition_by)
     add_fields(delta, schema)
     return delta
 
@@ -320,15 +390,10 @@ def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, Ta
     }
 
 
-def _add_action(file: DataFile, partition_values: Mapping[str, str]) -> AddAction:
-    stats = json.dumps(file.stats)
-    return AddAction(file.path, file.size_bytes, partition_values, file.modified_ms, True, stats)
-
-
 def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
     path = place / f"part-{uuid4()}.parquet"
     pq.write_table(rows, path, compression="zstd")
-    return _add_action(DataFile.of(path, path.name, "", {"numRecords": len(rows)}), {})
+    return DataFile.of(path, path.name, "", {"numRecords": len(rows)}).add_action()
 
 
 def table_files(directory: Path) -> Sequence[str]:

@@ -5,27 +5,28 @@ driver names it in a commit. A record whose key or value does not parse goes to 
 (`quarantine.py`) in the place of the table. A task that dies, is killed, or runs twice leaves
 *orphans*: files that no commit names, which `tidelog spark compact --vacuum-hours` removes. Rows
 keep the order in which they come, which is by partition and offset. Control records are observed
-and not written.
+and not written. For a table of upserts the rows are changes, which `upserts.py` folds.
 No Spark import: a task is a function from Arrow batches to one report.
 """
 
 import json
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Self
-from uuid import uuid4
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidelog.pipeline.row_groups import RowGroup, parquet_writer
+from tidelog.pipeline.errors import RegistryUnavailable
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, arrow_schema, types_of
 from tidelog.pipeline.tables.continuity import Observer, Piece
+from tidelog.pipeline.tables.data_files import DataFile, OpenFile, partition_text
 from tidelog.pipeline.tables.quarantine import QuarantineFile, quarantined_rows
+from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, NO_KEY, ChangeFile, Upsert, identities
 from tidelog.pipeline.typed.parsing import Layout, parse
+from tidelog.pipeline.typed.transforms import Transform
 
 BRONZE_SCHEMA: Final = arrow_schema(
     {name: type_name for name, type_name in SOURCE_TYPES.items() if name != "is_control"}
@@ -34,6 +35,9 @@ BRONZE_SCHEMA: Final = arrow_schema(
 """A row of the table: the record, its place in the topic, and its batch and file of the ingest.
 `ingest_file` is the file into which it was first written; compaction does not change it."""
 PARTITION_COLUMN: Final = "topic"
+DATE_COLUMN: Final = "date"
+"""The day of a record's timestamp, in UTC."""
+MAX_OPEN_FILES: Final = 32
 
 RAW: Final = Layout()
 
@@ -41,31 +45,37 @@ TARGET_FILE_BYTES: Final = 128 << 20
 REPORT_SCHEMA: Final = "report string"
 
 
-def table_schema(key: Layout, value: Layout) -> pa.Schema:
-    """The table's columns: those of `BRONZE_SCHEMA`, keys and values with their types."""
+def table_schema(
+    key: Layout,
+    value: Layout,
+    upsert: Upsert | None = None,
+    transform: Transform | None = None,
+    partition_by: Sequence[str] = (),
+) -> pa.Schema:
+    """The table's columns: those of `BRONZE_SCHEMA`, keys and values with their types; for upserts
+    the number of the key's bucket too; those that a transform adds; and the date, if the table is
+    partitioned by it."""
     types = {"key": key.type, "value": value.type}
-    return pa.schema(
-        [field.with_type(types.get(field.name, field.type)) for field in BRONZE_SCHEMA]
-    )
+    fields = [field.with_type(types.get(field.name, field.type)) for field in BRONZE_SCHEMA]
+    if upsert is not None:
+        fields.append(pa.field(BUCKET_COLUMN, pa.int32()))
+    fields += () if transform is None else transform.added
+    if DATE_COLUMN in partition_by and DATE_COLUMN not in {one.name for one in fields}:
+        fields.append(pa.field(DATE_COLUMN, pa.date32()))
+    return pa.schema(fields)
 
 
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A finished Parquet file."""
+def parsed_schema(key: Layout, value: Layout) -> pa.Schema:
+    """The columns of rows that were parsed, as a transform takes them."""
+    types = {"key": key.type, "value": value.type}
+    source = arrow_schema(SOURCE_TYPES)
+    return pa.schema([field.with_type(types.get(field.name, field.type)) for field in source])
 
-    path: str
-    """Relative to the table."""
-    topic: str
-    size_bytes: int
-    modified_ms: int
-    stats: dict[str, Any]
-    """Delta's statistics: `numRecords`, `minValues`, `maxValues`."""
 
-    @classmethod
-    def of(cls, path: Path, name: str, topic: str, stats: dict[str, Any]) -> "DataFile":
-        """The file at `path`, which the table knows by `name`."""
-        status = path.stat()
-        return cls(name, topic, status.st_size, status.st_mtime_ns // 1_000_000, stats)
+def file_schema(schema: pa.Schema, partition_by: Sequence[str] = ()) -> pa.Schema:
+    """The columns of a file of such a table: the others are in its path."""
+    in_path = (PARTITION_COLUMN, BUCKET_COLUMN, *partition_by)
+    return pa.schema([field for field in schema if field.name not in in_path])
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +113,17 @@ class TableTask:
     file_bytes: int = TARGET_FILE_BYTES
     key: Layout = RAW
     value: Layout = RAW
+    upsert: Upsert | None = None
+    """How changes name the rows of a table of upserts; `None` for a table of records."""
+    transform: Transform | None = None
+    partition_by: tuple[str, ...] = ()
+    """The columns by which the table is partitioned besides `topic`."""
 
     @property
     def file_schema(self) -> pa.Schema:
         """The columns of a file."""
-        schema = table_schema(self.key, self.value)
-        return schema.remove(schema.get_field_index(PARTITION_COLUMN))
+        schema = table_schema(self.key, self.value, None, self.transform, self.partition_by)
+        return file_schema(schema, self.partition_by)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `DataFrame.mapInArrow`: takes all rows, returns one row, the report."""
@@ -139,13 +154,17 @@ def _newest_ms(batch: pa.RecordBatch) -> int:
 
 
 class _Files:
-    """The files of one task; at most one is open."""
+    """The files of one task; a bounded number is open."""
 
     def __init__(self, task: TableTask) -> None:
         # Where and for which batch.
         self._task = task
-        # The file being written.
-        self._open: _OpenFile | None = None
+        # The files being written, by topic and partition values; the one opened first comes first.
+        self._open: dict[tuple[str | None, ...], OpenFile] = {}
+        # The one of a table of upserts.
+        self._changes: ChangeFile | None = None
+        if task.upsert is not None:
+            self._changes = ChangeFile(Path(task.table), task.upsert)
         # Finished ones, in order.
         self._done: list[DataFile] = []
         # What does not parse.
@@ -157,10 +176,12 @@ class _Files:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             return
-        if self._open is not None:
-            self._open.discard()
+        for open_file in self._open.values():
+            open_file.discard()
         for file in self._done:
             (Path(self._task.table) / file.path).unlink(missing_ok=True)
+        if self._changes is not None:
+            self._changes.discard()
         self._bad.discard()
 
     def parse(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, np.ndarray]:
@@ -170,104 +191,90 @@ class _Files:
         reasons: dict[int, tuple[str, str]] = {}
         parsed = rows
         for name, layout in (("key", self._task.key), ("value", self._task.value)):
-            column, why = parse(layout, rows.column(name))
+            try:
+                column, why = parse(layout, rows.column(name))
+            except RegistryUnavailable as error:
+                text, row = error.args
+                place = (
+                    f"the {name} at `{rows.column('topic')[row]}-{rows.column('partition')[row]}`"
+                )
+                where = f"{place} offset {rows.column('offset')[row]}"
+                raise RegistryUnavailable(text, where) from error
             index = rows.schema.get_field_index(name)
             parsed = parsed.set_column(index, pa.field(name, layout.type), column)
             reasons |= {row: (name, reason) for row, reason in why.items()}
-        if not reasons:
-            return parsed, is_bad
-        self._bad.add(quarantined_rows(rows, reasons, self._task.batch))
-        is_bad[list(reasons)] = True
-        return parsed.filter(pa.array(~is_bad)), is_bad
+        for row in np.flatnonzero(self._unnamed(parsed)).tolist():
+            reasons.setdefault(row, ("key", NO_KEY))
+        if reasons:
+            self._bad.add(quarantined_rows(rows, reasons, self._task.batch))
+            is_bad[list(reasons)] = True
+            parsed = parsed.filter(pa.array(~is_bad))
+        if self._task.transform is not None and len(parsed):
+            parsed = self._task.transform(parsed)
+            if self._unnamed(parsed).any():
+                raise ValueError(
+                    f"`--transform {self._task.transform.name}` makes keys null, which name rows\n"
+                    "hint: leave the fields of `--key` as they are, or give each another value"
+                )
+        return parsed, is_bad
+
+    def _unnamed(self, rows: pa.RecordBatch) -> np.ndarray:
+        """Which rows are changes without a key: none where rows are records."""
+        if self._task.upsert is None:
+            return np.zeros(len(rows), bool)
+        names = identities(rows.column("key"), self._task.upsert)
+        unnamed: np.ndarray = ~names.is_valid().to_numpy(zero_copy_only=False)
+        return unnamed
 
     def write(self, topic: str, rows: pa.RecordBatch) -> None:
-        """Appends rows of one topic; a full file, or one of another topic, is finished first."""
-        current = self._open
-        if current is not None and (
-            current.topic != topic or current.written_bytes >= self._task.file_bytes
-        ):
-            self._finish_open()
-        if self._open is None:
-            self._open = _OpenFile(self._task, topic)
-        self._open.write(rows)
+        """Appends rows of one topic to the files of their partition values."""
+        if self._changes is not None:
+            self._changes.write(rows)
+            return
+        if DATE_COLUMN in self._task.partition_by and DATE_COLUMN not in rows.schema.names:
+            rows = rows.append_column(DATE_COLUMN, rows.column("timestamp").cast(pa.date32()))
+        for values, part in _by_values(rows, self._task.partition_by):
+            self._file(topic, values).write(part)
+
+    def _file(self, topic: str, values: tuple[str | None, ...]) -> OpenFile:
+        """The open file of these values; a full one is finished, and the oldest of too many."""
+        place = (topic, *values)
+        found = self._open.get(place)
+        if found is not None and found.written_bytes >= self._task.file_bytes:
+            self._done.append(self._open.pop(place).finish())
+            found = None
+        if found is None:
+            if len(self._open) >= MAX_OPEN_FILES:
+                self._done.append(self._open.pop(next(iter(self._open))).finish())
+            task = self._task
+            partition = dict(zip(task.partition_by, values, strict=True))
+            found = OpenFile(Path(task.table), topic, task.batch, task.file_schema, partition)
+            self._open[place] = found
+        return found
 
     def finish(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
-        """The files, and that of the quarantine."""
-        self._finish_open()
+        """The files, or that of the changes, and that of the quarantine."""
+        while self._open:
+            self._done.append(self._open.pop(next(iter(self._open))).finish())
+        done = self._done if self._changes is None else self._changes.finish()
         if not self._bad.finish():
-            return tuple(self._done), ()
+            return tuple(done), ()
         stats = {"numRecords": self._bad.rows}
-        return tuple(self._done), (DataFile.of(self._bad.path, self._bad.name, "", stats),)
-
-    def _finish_open(self) -> None:
-        if self._open is not None:
-            self._done.append(self._open.finish())
-            self._open = None
+        return tuple(done), (DataFile.of(self._bad.path, self._bad.name, "", stats),)
 
 
-class _OpenFile:
-    """One Parquet file while rows are added."""
-
-    def __init__(self, task: TableTask, topic: str) -> None:
-        self.topic = topic
-        # Bytes in the file so far; what waits for its row group is not among them.
-        self.written_bytes = 0
-        # The batch of the ingest, the same for every row.
-        self._batch = task.batch
-        self._schema = task.file_schema
-        # Relative to the table.
-        self._name = f"topic={topic}/batch-{task.batch:08}-{uuid4()}.parquet"
-        self._path = Path(task.table) / self._name
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # Rows that are not in the file yet.
-        self._row_group = RowGroup()
-        # Rows in all, and the smallest and largest value of some columns.
-        self._rows = 0
-        self._low: dict[str, int] = {}
-        self._high: dict[str, int] = {}
-        self._file = self._path.open("wb")
-        self._writer = parquet_writer(self._file, self._schema, "zstd")
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Adds rows of the table's columns but for the two `ingest_` columns."""
-        self._row_group.add(rows)
-        self._rows += len(rows)
-        for name in ("partition", "offset", "leader_epoch"):
-            edges = pc.min_max(rows.column(name)).as_py()
-            self._low[name] = min(self._low.get(name, edges["min"]), edges["min"])
-            self._high[name] = max(self._high.get(name, edges["max"]), edges["max"])
-        if self._row_group.is_full:
-            self._write_row_group()
-
-    def finish(self) -> DataFile:
-        self._write_row_group()
-        self._writer.close()
-        self._file.close()
-        stats = {
-            "numRecords": self._rows,
-            "minValues": {**self._low, "ingest_batch": self._batch},
-            "maxValues": {**self._high, "ingest_batch": self._batch},
-        }
-        return DataFile.of(self._path, self._name, self.topic, stats)
-
-    def discard(self) -> None:
-        with suppress(OSError):  # The disk may be full.
-            self._writer.close()
-        self._file.close()
-        self._path.unlink(missing_ok=True)
-
-    def _write_row_group(self) -> None:
-        rows = self._row_group.take()
-        if rows is None:
-            return
-        count = len(rows)
-        added = {
-            "ingest_batch": pa.repeat(pa.scalar(self._batch, pa.int64()), count),
-            "ingest_file": pa.repeat(pa.scalar(self._name), count),
-        }
-        columns = [
-            added[field.name] if field.name in added else rows.column(field.name).cast(field.type)
-            for field in self._schema
-        ]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
-        self.written_bytes = self._file.tell()
+def _by_values(
+    rows: pa.RecordBatch, columns: Sequence[str]
+) -> Iterator[tuple[tuple[str | None, ...], pa.RecordBatch]]:
+    """The rows of each combination of values of some columns, in their order."""
+    if not columns:
+        yield (), rows
+        return
+    found = pa.Table.from_batches([rows.select(list(columns))])
+    for combination in found.group_by(list(columns), use_threads=False).aggregate([]).to_pylist():
+        is_one = pa.array(np.ones(len(rows), bool))
+        for name, value in combination.items():
+            column = rows.column(name)
+            same = column.is_null() if value is None else pc.equal(column, value).fill_null(False)
+            is_one = pc.and_(is_one, same)
+        yield tuple(map(partition_text, combination.values())), rows.filter(is_one)

@@ -1,9 +1,12 @@
 """The columns of an ingest's table as they are, and fields that are added to them.
 
 Adding fields is a commit of its own, before the first batch that has them; rows that are there have
-nulls. `merging.py` says which change can be merged.
+nulls. So is a wider type, for which the table is rewritten (`widening.py`). `merging.py` says which
+change can be merged.
 """
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,11 +16,19 @@ from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter
-from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN
-from tidelog.pipeline.typed.merging import merged_type
+from tidelog.pipeline.tables.table_files import PARTITION_COLUMN, RAW, table_schema
+from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, Upsert
+from tidelog.pipeline.tables.widening import widen
+from tidelog.pipeline.typed.merging import is_extended, merged_type
 
 _TYPED: Final = ("key", "value")
 """Columns whose types are the user's choice."""
+_UPSERT_KEY: Final = "tidelog.upsert.key"
+"""A property of the table: the fields of the key that name a row, as JSON."""
+FENCE: Final = "tidelog-topic-{}"
+"""The name of the transaction that every writer of a topic moves."""
+WHOLE_KEY: Final = "key"
+"""What `--key` says of a key without fields."""
 
 
 def found_schema(delta: DeltaTable) -> pa.Schema:
@@ -44,15 +55,17 @@ def open_existing(directory: Path) -> DeltaTable:
 
 
 def check_kind(delta: DeltaTable, directory: Path) -> None:
-    """Raises `UsageError` for a table that the ingest has not made; its keys and values may have
-    any types."""
-    wanted = {one.name: one.type for one in Schema.from_arrow(BRONZE_SCHEMA).fields}
+    """Raises `UsageError` for a table that the ingest has not made. Its keys and values may have
+    any types, and a transform may have added columns."""
+    schema = table_schema(RAW, RAW, mode_of(delta))
+    wanted = {one.name: one.type for one in Schema.from_arrow(schema).fields}
     found = {one.name: one.type for one in delta.schema().fields}
     free = {name for name in _TYPED if name in found}
-    differing = [name for name in {**wanted, **found} if wanted.get(name) != found.get(name)]
+    differing = [name for name in wanted if wanted[name] != found.get(name)]
     differing = [name for name in differing if name not in free]
     partitioned = delta.metadata().partition_columns
-    if differing or partitioned != [PARTITION_COLUMN]:
+    first = _partition_columns(mode_of(delta))
+    if differing or partitioned[: len(first)] != first:
         what = f"the column `{differing[0]}`" if differing else f"partitioned by {partitioned}"
         raise UsageError(
             f"`{directory}` is a table of another kind: {what} is not what the ingest writes",
@@ -60,13 +73,69 @@ def check_kind(delta: DeltaTable, directory: Path) -> None:
         )
 
 
+def create_table(
+    directory: Path, schema: pa.Schema, upsert: Upsert | None, partition_by: Sequence[str]
+) -> DeltaTable:
+    """Makes the table; one of upserts knows how its rows are named."""
+    how = None if upsert is None else {_UPSERT_KEY: json.dumps(upsert.fields)}
+    return DeltaTable.create(
+        str(directory),
+        schema,
+        partition_by=[*_partition_columns(upsert), *partition_by],
+        name="bronze",
+        configuration=how,
+        raise_if_key_not_exists=False,
+    )
+
+
+def mode_of(delta: DeltaTable) -> Upsert | None:
+    """How the rows of a table of upserts are named; `None` for a table of records."""
+    fields = delta.metadata().configuration.get(_UPSERT_KEY)
+    return None if fields is None else Upsert(tuple(json.loads(fields)))
+
+
+def check_mode(
+    delta: DeltaTable, directory: Path, upsert: Upsert | None, partition_by: Sequence[str]
+) -> None:
+    """Raises `UsageError` where the rows of the table are of another kind, or named otherwise, or
+    partitioned by other columns."""
+    there = mode_of(delta)
+    modes = [
+        "append" if one is None else f"upsert` and `--key {','.join(one.fields) or WHOLE_KEY}"
+        for one in (there, upsert)
+    ]
+    if modes[0] != modes[1]:
+        raise UsageError(
+            f"`{directory}` was made with `--mode {modes[0]}`, not with `--mode {modes[1]}`",
+            "give the options with which it was made, or a new `--table`",
+        )
+
+    columns = delta.metadata().partition_columns[len(_partition_columns(upsert)) :]
+    if columns != list(partition_by):
+        made = (
+            f"with `--partition-by {','.join(columns)}`" if columns else "without `--partition-by`"
+        )
+        raise UsageError(
+            f"`{directory}` was made {made}", "give the option as it was then, or a new `--table`"
+        )
+
+
+def _partition_columns(upsert: Upsert | None) -> list[str]:
+    return [PARTITION_COLUMN] if upsert is None else [PARTITION_COLUMN, BUCKET_COLUMN]
+
+
 def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:
-    """Adds columns, and fields of structs, that the table does not have. Raises `UsageError` where
-    the types differ otherwise, `OtherWriter`."""
+    """Adds columns, and fields of structs, that the table does not have, and gives numbers wider
+    types. Raises `UsageError` where the types differ otherwise, `OtherWriter`."""
     there = pa.struct(found_schema(delta))
-    if merged_type(there, pa.struct(schema), "") == there:
+    wanted = merged_type(there, pa.struct(schema), "")
+    if wanted == there:
         return
     try:
-        delta.alter.add_columns(Schema.from_arrow(schema).fields)
+        if is_extended(there, wanted):
+            delta.alter.add_columns(Schema.from_arrow(pa.schema(list(wanted))).fields)
+        else:
+            widen(delta, pa.schema(list(wanted)), PARTITION_COLUMN, FENCE)
+            delta.update_incremental()
     except CommitFailedError as error:
         raise OtherWriter(f"another writer changes `{delta.table_uri}`: {error}") from error

@@ -1,9 +1,9 @@
 """How a table's schema takes another one: fields are added, and nothing is taken away.
 
 A field that the table does not have is added behind the others; older rows have a null there. A
-field that the other schema leaves out stays. Where the table's type is the wider one, it stays. Any
-other difference of types cannot be merged: files that are there have the old type, and the Delta
-log has no way to say so that all readers know.
+field that the other schema leaves out stays. Of two types of numbers the wider one holds, the one
+that has all values of the other: `int` and `bigint`, `float` and `double`, `decimal(9,2)` and
+`decimal(12,2)`. Any other difference of types cannot be merged.
 """
 
 from typing import Final
@@ -27,9 +27,12 @@ def merged_type(there: pa.DataType, wanted: pa.DataType, place: str) -> pa.DataT
         return pa.list_(pa.field("element", element))
     if there == wanted or _is_wider(there, wanted):
         return there
+    if _is_wider(wanted, there):
+        return wanted
     raise UsageError(
         f"`{place}` is `{type_text(there)}` in the table and would become `{type_text(wanted)}`",
-        "only fields can be added to a table: keep the type, or ingest into a new `--table`",
+        "fields can be added to a table, and numbers become wider: keep the type, or ingest into "
+        "a new `--table`",
     )
 
 
@@ -50,8 +53,23 @@ def _merged_struct(there: pa.StructType, wanted: pa.StructType, place: str) -> p
     return pa.struct(list(fields.values()))
 
 
-def _is_wider(there: pa.DataType, wanted: pa.DataType) -> bool:
+def _is_wider(one: pa.DataType, other: pa.DataType) -> bool:
+    if pa.types.is_decimal128(one) and pa.types.is_decimal128(other):
+        return bool(one.scale == other.scale and one.precision > other.precision)
     return any(
-        there in order and wanted in order and order.index(there) > order.index(wanted)
+        one in order and other in order and order.index(one) > order.index(other)
         for order in _ORDERS
     )
+
+
+def is_extended(before: pa.DataType, after: pa.DataType) -> bool:
+    """Whether `after` has all that `before` has, with the same types."""
+    if pa.types.is_struct(before) and pa.types.is_struct(after):
+        places = {field.name: after.get_field_index(field.name) for field in before}
+        return all(
+            index >= 0 and is_extended(before.field(name).type, after.field(index).type)
+            for name, index in places.items()
+        )
+    if pa.types.is_list(before) and pa.types.is_list(after):
+        return is_extended(before.value_type, after.value_type)
+    return bool(before == after)

@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
+from tidelog.pipeline.typed.decoding import Definition, decode
 from tidelog.pipeline.typed.formats import Format
 
 BYTES: Final = pa.binary()
@@ -44,6 +45,8 @@ class Layout:
     """An Arrow type; a struct for the formats with fields."""
     fields: tuple[str, ...] = ()
     """The names of a CSV record's fields in their order; other fields of the type are null."""
+    definition: Definition | None = None
+    """The schema of the formats that a library decodes."""
 
 
 class Parsed(NamedTuple):
@@ -63,9 +66,11 @@ _NAMED_ROW: Final = re.compile(r" in row (?P<json>\d+)|Row #(?P<csv>\d+): ")
 
 
 def parse(layout: Layout, column: pa.Array) -> Parsed:
-    """Parses a column of bytes."""
+    """Parses a column of bytes. Raises `RegistryUnavailable`."""
     if layout.format is Format.RAW:
         return Parsed(column, {})
+    if layout.definition is not None:
+        return Parsed(*decode(layout.format, layout.definition, layout.type, column))
     texts, reasons = _texts(column)
     if layout.format is Format.STRING:
         return Parsed(texts, reasons)

@@ -74,6 +74,20 @@ def type_text(type_: pa.DataType) -> str:
     return _NAMES.get(type_, str(type_))
 
 
+def check_stored(type_: pa.DataType, what: str) -> None:
+    """Raises `UsageError` for a type that no schema can name; `what` is what has it."""
+    if pa.types.is_struct(type_):
+        for field in type_:
+            check_stored(field.type, what)
+    elif pa.types.is_list(type_):
+        check_stored(type_.value_type, what)
+    elif type_ not in _NAMES and not pa.types.is_decimal128(type_):
+        raise UsageError(
+            f"{what} has the Arrow type `{type_}`",
+            "cast it to one that a table stores: " + ", ".join(map(str, _NAMES)),
+        )
+
+
 def _quoted(name: str) -> str:
     return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 

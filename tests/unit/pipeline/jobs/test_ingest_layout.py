@@ -13,9 +13,11 @@ from tidelog.pipeline.jobs.ingest_layout import (
     AskedLayout,
     check_asked,
     choose_layout,
+    row_names,
 )
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.tables.table_schema import existing_schema
+from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.typed.schema_text import parse_schema, schema_text
@@ -75,6 +77,29 @@ def test_what_is_asked_and_what_the_table_has_decide(asked, there, sample, layou
 def test_what_cannot_be_is_refused(asked, there, sample, message):
     with pytest.raises(UsageError, match=message):
         choose_layout("value", asked, there, sample)
+
+
+_KEY = Layout(Format.JSON, parse_schema("id bigint, at struct<x: int>, no string"))
+
+
+def test_a_row_is_named_by_the_whole_key_or_by_fields_of_it():
+    assert row_names(Upsert(), Layout()) == Upsert()
+    assert row_names(Upsert(("no", "id")), _KEY) == Upsert(("no", "id"))
+    assert row_names(Upsert(), Layout(Format.JSON, _SCHEMA)) == Upsert(("id",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "key", "message"),
+    [
+        (("id",), Layout(), "names fields, and keys of format `raw` have none"),
+        (("nix",), _KEY, "`--key nix` names no row: .* has no such field"),
+        (("at",), _KEY, "`--key at` names no row: .* that field is `struct<x: int>`"),
+        ((), _KEY, "that field is `struct"),
+    ],
+)
+def test_keys_that_name_no_row_are_refused(fields, key, message):
+    with pytest.raises(UsageError, match=message):
+        row_names(Upsert(fields), key)
 
 
 def test_a_wrong_format_writes_nothing_and_a_right_one_is_inferred(tmp_path):

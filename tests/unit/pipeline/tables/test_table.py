@@ -2,17 +2,29 @@
 
 import json
 
+import duckdb
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows, written
+from tests.unit.pipeline.bronze_rows import (
+    TOPIC_ID,
+    change_rows,
+    merged,
+    open_table,
+    open_upserts,
+    rows,
+    written,
+)
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.errors import TableConflict
+from tidelog.pipeline.errors import FilesReplaced, TableConflict
+from tidelog.pipeline.tables.compaction import compact
 from tidelog.pipeline.tables.continuity import TablePosition
 from tidelog.pipeline.tables.table import BronzeTable, ingest_commits, table_files
+from tidelog.pipeline.tables.upserts import Upsert
 
 P0 = TopicPartition("t", 0)
 
@@ -46,6 +58,82 @@ def test_files_without_a_commit_are_invisible(tmp_path):
     assert len(list((tmp_path / "topic=t").iterdir())) == 2
     assert _places(tmp_path) == [("t", 0, o) for o in range(5)]
     assert sum(pq.read_metadata(path).num_rows for path in table_files(tmp_path)) == 5
+
+
+def test_other_engines_read_what_is_committed(tmp_path):
+    """Polars by its own reader; DuckDB by delta-rs's data set: its extension is a download."""
+    table = open_table(tmp_path)
+    table.commit(written(table, 0, rows(0, 5), rows(3, 4, partition=1)))
+    written(table, 1, rows(5, 9))
+    frame = polars.read_delta(str(tmp_path)).select("topic", "partition", "offset", "value")
+    assert sorted(frame.rows()) == [
+        *(("t", 0, o, b"v%d" % o) for o in range(5)),
+        ("t", 1, 3, b"v3"),
+    ]
+    data_set = DeltaTable(str(tmp_path)).to_pyarrow_dataset()
+    query = 'select partition, count(*), max("offset") from data_set group by 1 order by 1'
+    with duckdb.connect() as engine:
+        engine.register("data_set", data_set)
+        assert engine.sql(query).fetchall() == [(0, 5, 4), (1, 1, 3)]
+
+
+_UPSERT = Upsert(app="app")
+
+
+def _rows_by_key(directory):
+    found = DeltaTable(str(directory)).to_pyarrow_table().to_pylist()
+    return {row["key"]: (row["offset"], row["value"]) for row in found}
+
+
+def test_a_batch_of_changes_puts_files_in_the_place_of_others(tmp_path):
+    table = open_upserts(tmp_path, _UPSERT)
+    table.commit(merged(table, 0, _UPSERT, change_rows((0, b"a", b"1"), (1, b"b", b"1"))))
+    table.commit(merged(table, 1, _UPSERT, change_rows((2, b"a", b"2"), (3, b"b", None))))
+    assert _rows_by_key(tmp_path) == {b"a": (2, b"2")}
+    assert table.positions == open_upserts(tmp_path, _UPSERT).positions == {P0: TablePosition(4, 1)}
+    assert DeltaTable(str(tmp_path)).version() == 2
+    assert len(DeltaTable(str(tmp_path)).file_uris()) == 1
+    table.commit(merged(table, 2, _UPSERT, change_rows((4, None, b"no key"))))
+    assert table.has("app", 2) and _rows_by_key(tmp_path) == {b"a": (2, b"2")}
+
+
+def test_files_that_were_replaced_meanwhile_are_not_replaced_again(tmp_path):
+    table = open_upserts(tmp_path, _UPSERT)
+    table.commit(merged(table, 0, _UPSERT, change_rows((0, b"a", b"1"), (1, b"b", b"1"))))
+    late = merged(table, 1, _UPSERT, change_rows((2, b"a", b"2")))
+    DeltaTable(str(tmp_path)).optimize.z_order(["offset"])
+    with pytest.raises(FilesReplaced, match="were replaced meanwhile"):
+        table.commit(late)
+    assert _rows_by_key(tmp_path) == {b"a": (0, b"1"), b"b": (1, b"1")}
+    table.commit(merged(table, 1, _UPSERT, change_rows((2, b"a", b"2"))))
+    assert _rows_by_key(tmp_path) == {b"a": (2, b"2"), b"b": (1, b"1")}
+
+
+def test_a_rewriting_during_the_commit_is_reported(tmp_path, monkeypatch):
+    table, whole = open_upserts(tmp_path, _UPSERT), BronzeTable._write
+    table.commit(merged(table, 0, _UPSERT, change_rows((0, b"a", b"1"), (1, b"b", b"1"))))
+    late = merged(table, 1, _UPSERT, change_rows((2, b"a", b"2")))
+
+    def write(self, *arguments):
+        DeltaTable(str(tmp_path)).optimize.z_order(["offset"])
+        whole(self, *arguments)
+
+    monkeypatch.setattr(BronzeTable, "_write", write)
+    with pytest.raises(
+        TableConflict, match=r"has rewritten files of .* during the commit of batch 1"
+    ):
+        table.commit(late)
+
+
+def test_a_table_of_upserts_is_compacted_and_keeps_its_rows(tmp_path):
+    table = open_upserts(tmp_path, _UPSERT)
+    for number in range(3):
+        changes = change_rows(*((10 * number + o, b"k%d" % o, b"v") for o in range(10)))
+        table.commit(merged(table, number, _UPSERT, changes))
+    before = _rows_by_key(tmp_path)
+    done = compact(tmp_path)
+    assert done.files_before == done.files_after
+    assert _rows_by_key(tmp_path) == before and len(before) == 10
 
 
 def test_a_batch_is_known_by_its_app_and_number(tmp_path):

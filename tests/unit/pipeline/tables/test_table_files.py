@@ -1,13 +1,30 @@
 """The tasks of the table sink: what is in the files, and what is left when one fails."""
 
 from dataclasses import replace
+from datetime import date
 
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
-from tests.unit.pipeline.bronze_rows import rows
-from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, TableTask, TaskReport, write_files
+from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows
+from tidelog.errors import UsageError
+from tidelog.pipeline.tables.compaction import compact
+from tidelog.pipeline.tables.continuity import judge
+from tidelog.pipeline.tables.table import BronzeTable, TableBatch
+from tidelog.pipeline.tables.table_files import (
+    BRONZE_SCHEMA,
+    RAW,
+    TableTask,
+    TaskReport,
+    parsed_schema,
+    table_schema,
+    write_files,
+)
+from tidelog.pipeline.typed.transforms import Transform
+from tidelog.pipeline.values import OffsetRange
 
 
 def _read(directory, report):
@@ -28,17 +45,6 @@ def test_rows_get_their_lineage_and_control_records_stay_out(tmp_path):
     assert (piece.rows, piece.control_rows, piece.first, piece.last) == (3, 1, 5, 8)
 
 
-def test_a_file_has_statistics_of_its_rows(tmp_path):
-    batches = [rows(5, 9), rows(0, 2, partition=4)]
-    (file,) = write_files(TableTask(str(tmp_path), 3), iter(batches)).files
-    assert file.topic == "t"
-    assert file.path.startswith("topic=t/batch-00000003-")
-    assert file.size_bytes == (tmp_path / file.path).stat().st_size
-    low = {"partition": 0, "offset": 0, "leader_epoch": 1, "ingest_batch": 3}
-    high = {"partition": 4, "offset": 8, "leader_epoch": 1, "ingest_batch": 3}
-    assert file.stats == {"numRecords": 6, "minValues": low, "maxValues": high}
-
-
 def test_full_files_are_followed_by_others(tmp_path, monkeypatch):
     monkeypatch.setattr("tidelog.pipeline.row_groups._ROW_GROUP_ROWS", 10)
     task = TableTask(str(tmp_path), 0, file_bytes=1)
@@ -50,6 +56,40 @@ def test_each_topic_has_files_of_its_own(tmp_path):
     mixed = pa.concat_batches([rows(0, 2), rows(0, 3, topic="u")])
     report = write_files(TableTask(str(tmp_path), 0), iter([mixed]))
     assert [(file.topic, file.stats["numRecords"]) for file in report.files] == [("t", 2), ("u", 3)]
+
+
+def _with_kind(rows):
+    kinds = ["a/b c%", "", None, "é"]
+    column = pa.array([kinds[o % 4] for o in rows.column("offset").to_pylist()], pa.string())
+    return rows.append_column("kind", column)
+
+
+_BY = ("date", "kind")
+
+
+def _partitioned(directory):
+    transform = Transform("m:f", _with_kind).planned(parsed_schema(RAW, RAW))
+    schema = table_schema(RAW, RAW, None, transform, _BY)
+    table = BronzeTable.open(directory, "t", TOPIC_ID, schema=schema, partition_by=_BY)
+    return table, TableTask(str(directory), 0, transform=transform, partition_by=_BY)
+
+
+def test_rows_lie_by_the_day_and_by_columns_of_a_transform(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidelog.pipeline.tables.table_files.MAX_OPEN_FILES", 2)
+    table, task = _partitioned(tmp_path)
+    report = write_files(task, iter([rows(0, 6), rows(6, 9)]))
+    assert all("/date=1970-01-01/" in one.path for one in report.files)
+    account = judge([OffsetRange("t", 0, 0, 9)], report.pieces, {}, compacted=False, batch=0)
+    table.commit(TableBatch("app", 0, report.files, tuple(account)))
+    expected = sorted((o, date(1970, 1, 1), ["a/b c%", None, None, "é"][o % 4]) for o in range(9))
+    columns = ["offset", "date", "kind"]
+    for step in (lambda: None, lambda: compact(tmp_path)):
+        step()
+        found = DeltaTable(str(tmp_path)).to_pyarrow_table(columns=columns).to_pylist()
+        assert sorted((row["offset"], row["date"], row["kind"]) for row in found) == expected
+    assert polars.read_delta(str(tmp_path)).filter(polars.col("kind") == "a/b c%").height == 3
+    with pytest.raises(UsageError, match="was made with `--partition-by date,kind`"):
+        open_table(tmp_path)
 
 
 def test_a_task_without_rows_makes_no_file(tmp_path):

@@ -1,14 +1,18 @@
 """The columns of a table: what it was made with, what is added, and what is refused."""
 
+from functools import partial
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tests.unit.pipeline.bronze_rows import open_table, rows, written
+from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows, written
 from tidelog.errors import UsageError
 from tidelog.pipeline.tables.compaction import compact
-from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA
-from tidelog.pipeline.tables.table_schema import existing_schema, open_existing
+from tidelog.pipeline.tables.table import BronzeTable
+from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, RAW, table_schema
+from tidelog.pipeline.tables.table_schema import existing_schema, mode_of, open_existing
+from tidelog.pipeline.tables.upserts import Upsert
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.typed.schema_text import parse_schema
@@ -51,6 +55,26 @@ def test_fields_are_added_before_the_batch_that_has_them(tmp_path):
         0: {"id": 0, "at": {"x": 1, "y": None}, "lines": None},
         1: {"id": 1, "at": {"x": 1, "y": "z"}, "lines": [{"n": 2}]},
     }
+
+
+def test_a_table_keeps_the_mode_that_it_was_made_with(tmp_path):
+    modes = {"append": None, "whole": Upsert(), "fields": Upsert(("id",))}
+    for name, made in modes.items():
+        for upsert in modes.values():
+            schema = table_schema(RAW, RAW, upsert)
+            open_it = partial(BronzeTable.open, tmp_path / name, "t", TOPIC_ID, upsert=upsert)
+            if not (tmp_path / name).exists():
+                BronzeTable.open(
+                    *(tmp_path / name, "t", TOPIC_ID),
+                    schema=table_schema(RAW, RAW, made),
+                    upsert=made,
+                )
+            if upsert == made:
+                open_it(schema=schema)
+                assert mode_of(DeltaTable(str(tmp_path / name))) == made
+                continue
+            with pytest.raises(UsageError, match="was made with `--mode "):
+                open_it(schema=schema)
 
 
 def test_a_change_that_cannot_be_merged_leaves_the_table_as_it_was(tmp_path):

@@ -1,0 +1,90 @@
+"""How fast changes become rows: a changelog folded into a Delta table, beside the plain ingest.
+
+    python -m bench.spark_upsert --changes 1000000 --keys 100000
+
+Each part is one run of an ingest in a warm session, from the start of its query to its end:
+
+- *append*: the changes as records of a table that has none;
+- *new*: folded into a table that has no rows;
+- *again*: as many changes once more, over the rows of *new*.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tidelog.env.prng import Prng
+from tidelog.pipeline.jobs.ingest import ingest
+from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
+from tidelog.pipeline.tables.upserts import Upsert
+from tidelog.testing import LocalCluster
+
+TOMBSTONES = 50
+"""One of so many changes is one."""
+
+
+def upsert_rates(
+    spark: Any, cluster: LocalCluster, directory: Path, *, changes: int, keys: int
+) -> dict[str, Any]:
+    """Seconds, and changes a second, of each part; makes a topic and tables."""
+    for topic in ("warm", "changes"):
+        cluster.create_topic(topic, partitions=4, replication_factor=1)
+
+    def run(topic: str, table: str, upsert: Upsert | None) -> dict[str, Any]:
+        place = cluster.bootstrap_servers, topic, directory / table
+        done = ingest(spark, prepare(IngestPlan(*place, upsert=upsert)))
+        assert done.is_clean and done.rows, done
+        rate = round(done.rows / done.seconds)
+        return {"changes": done.rows, "seconds": done.seconds, "per_s": rate}
+
+    _feed(cluster.bootstrap_servers, "warm", 20_000, keys)
+    for table, upsert in (("warm-append", None), ("warm-upsert", Upsert())):
+        run("warm", table, upsert)
+    _feed(cluster.bootstrap_servers, "changes", changes, keys)
+    append = run("changes", "append", None)
+    new = run("changes", "upsert", Upsert())
+    _feed(cluster.bootstrap_servers, "changes", changes, keys)
+    return {"append": append, "new": new, "again": run("changes", "upsert", Upsert())}
+
+
+def _feed(bootstrap: str, topic: str, changes: int, keys: int) -> None:
+    from confluent_kafka import Producer
+
+    prng = Prng(7)
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": changes}
+    )
+    for number in range(changes):
+        value = None if number % TOMBSTONES == 0 else b"%0100d" % number
+        producer.produce(topic, value, key=b"key-%07d" % prng.below(keys))
+        if number % 10_000 == 0:
+            producer.poll(0)
+    assert not producer.flush(300)
+
+
+def main() -> int:
+    """Measures on a cluster of its own."""
+    from tidelog.pipeline.spark.spark_session import session
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--changes", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--base-port", type=int)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="spark-upsert-") as temporary:
+        place = Path(temporary)
+        with LocalCluster(1, data_dir=place / "c", base_port=arguments.base_port) as cluster:
+            spark = session("bench", arguments.master)
+            size = {"changes": arguments.changes, "keys": arguments.keys}
+            found = upsert_rates(spark, cluster, place, **size)
+            spark.stop()
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

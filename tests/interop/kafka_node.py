@@ -41,12 +41,13 @@ def format_node(file: Path, properties: str, *features: str) -> None:
 
 
 def start_node(
-    file: Path, log_file: Path, options: Sequence[str] = SHORT_LIVED
+    file: Path, log_file: Path, options: Sequence[str] = SHORT_LIVED, *, prefix: Sequence[str] = ()
 ) -> "subprocess.Popen[bytes]":
-    """Starts a node; it is not waited for. What it prints is added to the log file."""
+    """Starts a node; it is not waited for. What it prints is added to the log file. `prefix` is a
+    command that replaces itself by the node."""
     with log_file.open("ab") as log:
         return subprocess.Popen(
-            java_command("kafka.Kafka", str(file), options=options),
+            [*prefix, *java_command("kafka.Kafka", str(file), options=options)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -15,6 +15,7 @@ help:
 	@echo "make package      build wheel and sdist, and try the wheel in a bare environment"
 	@echo "make coverage     lines of the core that its unit tests reach"
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
+	@echo "make interop-versions  Apache Kafka 3.9 to 4.3 as partners in a cluster; needs Maven"
 	@echo "make differential the same requests to Apache Kafka 4.3.1 and to Tidelog; needs Maven (DIFFERENTIAL_ARGS)"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
@@ -94,6 +95,11 @@ INTEROP_ARGS ?=
 interop: $(VENV)/.test
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m pytest tests/interop $(INTEROP_ARGS)
+
+interop-versions: $(VENV)/.test
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m tests.interop.versions
+	$(BIN)/python -m tools.reference
 
 DIFFERENTIAL_ARGS ?=
 differential: $(VENV)/.test

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential demo test check docs reference picture package coverage interop spark-clusters sim campaign chaos bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -15,9 +15,11 @@ help:
 	@echo "make package      build wheel and sdist, and try the wheel in a bare environment"
 	@echo "make coverage     lines of the core that its unit tests reach"
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
+	@echo "make interop-versions  Apache Kafka 3.9 to 4.3 as partners in a cluster; needs Maven"
 	@echo "make differential the same requests to Apache Kafka 4.3.1 and to Tidelog; needs Maven (DIFFERENTIAL_ARGS)"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
+	@echo "make chaos-mixed  the same with nodes of Apache Kafka that change places with ours; needs Maven"
 	@echo "make sim          150 simulated clusters and 1000 quorums, seeds of this commit (SIM_FIRST, SIM_JOBS)"
 	@echo "make campaign     simulated clusters without end, added up in build/campaign.json"
 	@echo "make bench-smoke  start, memory, throughput, failover, measured on this machine"
@@ -94,6 +96,11 @@ interop: $(VENV)/.test
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m pytest tests/interop $(INTEROP_ARGS)
 
+interop-versions: $(VENV)/.test
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m tests.interop.versions
+	$(BIN)/python -m tools.reference
+
 DIFFERENTIAL_ARGS ?=
 differential: $(VENV)/.test
 	$(BIN)/python -m tests.interop.prepare
@@ -102,6 +109,11 @@ differential: $(VENV)/.test
 CHAOS_MINUTES ?= 15
 chaos: $(VENV)/.test
 	$(BIN)/python -m tests.chaos --minutes $(CHAOS_MINUTES) --json build/chaos/result.json $(CHAOS_ARGS)
+
+chaos-mixed: $(VENV)/.test
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m tests.chaos --kinds mixed --steps 20 --minutes $(CHAOS_MINUTES) \
+	    --json build/chaos/mixed.json $(CHAOS_ARGS)
 
 bench-unavailability: $(VENV)/.test
 	$(BIN)/python -m bench.unavailability $(BENCH_ARGS)

@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.chaos.kinds import Kinds, mixed_kinds, parse_kinds
 from tests.chaos.rig import RATES, Judge, Plan, Round, complaint, result_line
 
 
@@ -28,12 +30,32 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=0, help="at most this many (0: no limit)")
     parser.add_argument("--seed", type=int, default=1, help="of the first round; then it counts up")
     parser.add_argument("--brokers", type=int, choices=(3, 5), help="default: by turns")
+    parser.add_argument(
+        "--kinds",
+        type=kinds_of_seeds,
+        default=no_kinds,
+        metavar="KIND,KIND,KIND",
+        help="`tidelog` or `kafka` for each of three nodes, or `mixed`: two and one by turns",
+    )
     parser.add_argument("--steps", type=int, default=40, help="of each round's schedule")
     parser.add_argument("--speed", type=float, default=1.0, help="factor on all producers' rates")
     parser.add_argument("--base-port", type=int, help="default: free ports")
     parser.add_argument("--keep", type=Path, default=Path("build/chaos"), help="where bundles go")
     parser.add_argument("--json", type=Path, help="write the result here as well")
     return parser.parse_args()
+
+
+def no_kinds(seed: int) -> Kinds:
+    """Every node is one of Tidelog."""
+    return ()
+
+
+def kinds_of_seeds(text: str) -> Callable[[int], Kinds]:
+    """The nodes' kinds by the round's seed."""
+    kinds = () if text == "mixed" else parse_kinds(text)
+    if text != "mixed" and len(kinds) != 3:
+        raise ValueError(text)
+    return lambda seed: kinds or mixed_kinds(seed)
 
 
 def total(results: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
@@ -48,6 +70,7 @@ def total(results: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
         "faults": sum(faults.values()),
         "faults_by_kind": dict(sorted(faults.items())),
         "acknowledged": sum(r["acknowledged"] for r in results),
+        "copied_in_transactions": sum(r.get("copied_in_transactions", 0) for r in results),
         "acknowledged_by_leader": sum(r.get("acknowledged_by_leader", 0) for r in results),
         "anomalies": sum(r["anomalies"] for r in results),
         "longest_gap_ms": max((r.get("longest_gap_ms", 0) for r in results), default=0),
@@ -74,12 +97,14 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="chaos-") as scratch:
         while time.monotonic() < deadline and (not options.rounds or number < options.rounds):
             seed = options.seed + number
+            kinds = options.kinds(seed)
             plan = Plan(
                 seed,
-                options.brokers or (5 if seed % 3 == 0 else 3),
+                len(kinds) or options.brokers or (5 if seed % 3 == 0 else 3),
                 options.steps,
                 rates={role: int(rate * options.speed) for role, rate in RATES.items()},
                 base_port=options.base_port,
+                kinds=kinds,
             )
             directory = Path(scratch) / f"seed-{seed}"
             facts = Round(plan, directory).run()

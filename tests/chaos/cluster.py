@@ -4,22 +4,28 @@ import ctypes
 import os
 import resource
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tests.chaos.kinds import KafkaProcesses, Kind, Kinds
 from tests.chaos.links import HOST, Links, Route
 from tidelog.client import AdminClient, AdminError, Unreachable
 from tidelog.client.core.descriptions import PartitionDescription
 from tidelog.config import format_properties, parse_properties
 from tidelog.testing import LocalCluster
+from tidelog.testing.cluster_state import write_state
 from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessState
+from tidelog.testing.waiting import wait_until
 
 PROXY_DISTANCE: Final = 200
 """With a base port, how far a proxy's port is from the listener's."""
 
+KAFKA_START_S: Final = 180
 _ASK_S: Final = 1.0
 _UNLIMITED: Final = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 
@@ -37,22 +43,31 @@ class ChaosCluster:
         config: Mapping[str, str] | None = None,
         small_disk_mb: int = 0,
         proxied: bool = True,
+        kinds: Kinds = (),
     ) -> None:
         """`small_disk_mb` gives the first node a disk of that size (0: none is small); not
-        `proxied` leaves the links as they are, and nothing can be done to them."""
+        `proxied` leaves the links as they are, and nothing can be done to them. Without `kinds`
+        every node is one of Tidelog, for good."""
         self.local = LocalCluster(
             brokers, data_dir=data_dir, base_port=base_port, profile=profile, config=config
         )
         self.ids = tuple(node.node_id for node in self.local.nodes)
         self.links = Links(self._plan_routes(base_port) if proxied else (), self._pids)
         self.small_disk = SmallDisk(self, self.ids[0], small_disk_mb) if small_disk_mb else None
+        # What runs, or will run, on each node's directory; empty: Tidelog everywhere, for good.
+        self.kinds: dict[int, Kind] = dict(zip(self.ids, kinds, strict=True)) if kinds else {}
+        # Whether nodes change their kind, or only restart when they are to.
+        self._is_mixed = len(set(kinds)) > 1
+        self._kafka = KafkaProcesses()
 
     def __enter__(self) -> "ChaosCluster":
         self.links.__enter__()
         try:
             if self.small_disk is not None:
                 self.small_disk.mount()
-            self.local.start(60)
+            for node_id in filter(self.is_kafka, self.ids):
+                self.start_node(node_id)
+            self.local.start(KAFKA_START_S if self.kinds else 60)
         except BaseException:
             self.close()
             raise
@@ -75,6 +90,35 @@ class ChaosCluster:
             return self.local.bootstrap_servers
         ports = self._client_ports()
         return ",".join(f"{HOST}:{ports[node_id]}" for node_id in self.ids)
+
+    def is_kafka(self, node_id: int) -> bool:
+        """Whether the node is one of Apache Kafka."""
+        return self.kinds.get(node_id) is Kind.KAFKA
+
+    def change_kind(self, node_id: int) -> None:
+        """When the node starts again, it is one of the other kind; in a cluster of one kind it
+        stays what it is."""
+        if self._is_mixed:
+            self.kinds[node_id] = self.kinds[node_id].other
+
+    def start_node(self, node_id: int) -> None:
+        """Starts a stopped node. Raises `StartFailed`. A node of Kafka is not waited for."""
+        if not self.is_kafka(node_id):
+            self.local.start_node(node_id)
+            return
+        processes = self.local.processes
+        process = self._kafka.start(processes.node(node_id), processes.state.cluster_id)
+        write_state(processes.data_dir, processes.state.with_process(node_id, process))
+
+    def wait_for_listeners(self, timeout_s: float) -> bool:
+        """Waits until every running node listens; whether that came."""
+
+        def listen() -> bool:
+            return all(_listens(node.port) for node in self.local.processes.alive())
+
+        with suppress(TimeoutError):
+            return wait_until(listen, timeout_s, "listening nodes")
+        return False
 
     def is_running(self, node_id: int) -> bool:
         """Whether its process runs and is not paused."""
@@ -144,6 +188,11 @@ class ChaosCluster:
             routes.append(Route(node.node_id, ports.broker, node.port))
             routes.append(Route(node.node_id, ports.controller, node.controller_port))
         return routes
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
 
 
 class SmallDisk:

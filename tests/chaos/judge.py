@@ -18,16 +18,20 @@ import json
 import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.clients import RESENT
+from tests.chaos.copiers import COPY
 from tests.chaos.lines import Line, Written, operations, read_lines
 from tests.chaos.replicas import Replicas, compare_replicas, read_replicas
 from tidelog.sim.checkers.log_history.checker import WITHOUT_ISOLATION, check_history
 
-CRASH: Final = re.compile(r"Traceback \(most recent|stopped by a bug|runtime: crashed")
+CRASH: Final = re.compile(
+    r"Traceback \(most recent|stopped by a bug|runtime: crashed|Encountered .*fault"
+)
+"""In the log of a node; the last: metadata that a node of Apache Kafka cannot apply."""
 READER: Final = "reader"
 _SHOWN: Final = 20
 
@@ -109,6 +113,24 @@ def _read_at_end(lines: Iterable[Line]) -> dict[int, list[tuple[int, tuple[str, 
     return rows
 
 
+def judge_copy(source: Iterable[Line], copy: Iterable[Line]) -> list[str]:
+    """What differs between the last readings of a topic and of its copy."""
+    sources, copies = _read_at_end(source), _read_at_end(copy)
+    found = []
+    for partition in sorted(sources.keys() | copies.keys()):
+        want = [value for _, value in sources.get(partition, ())]
+        have = [value for _, value in copies.get(partition, ())]
+        same = sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(want, have, strict=False))
+        )
+        if want != have:
+            found.append(
+                f"{COPY} partition {partition}: {len(have)} records of {len(want)}; after "
+                f"{same} comes {have[same : same + 2]}, in the source {want[same : same + 2]}"
+            )
+    return found
+
+
 def acknowledged(lines: Iterable[Line]) -> tuple[int, int]:
     """Records that were acknowledged: by all replicas in sync, and by the leader alone."""
     counts = {"ok": 0, "info": 0}
@@ -153,6 +175,12 @@ def judge(directory: Path) -> dict[str, Any]:
         totals = [a + b for a, b in zip(totals, counts, strict=True)]
         by_topic[topic] = max(counts)
         gaps[topic] = longest_gap_ms(lines)
+    copied = 0
+    if source := facts.get("copy_of"):
+        lines = read_lines(sorted((directory / "history" / COPY).glob("*.jsonl")))
+        of_source = read_lines(sorted((directory / "history" / source).glob(f"{READER}-*.jsonl")))
+        anomalies += judge_copy(of_source, lines)
+        copied = sum(map(len, _read_at_end(lines).values()))
     anomalies += compare_replicas(replicas)
     anomalies += crashes(sorted((directory / "cluster").glob("node-*/server.log")))
     return {
@@ -161,6 +189,7 @@ def judge(directory: Path) -> dict[str, Any]:
         "acknowledged": totals[0],
         "acknowledged_by_leader": totals[1],
         "acknowledged_by_topic": by_topic,
+        "copied_in_transactions": copied,
         "renumbered_by_client": renumbered_count,
         "longest_gap_ms": max(gaps.values(), default=0),
         "longest_gap_ms_by_topic": gaps,

@@ -50,6 +50,9 @@ class Nemesis:
     def carry_out(self, step: Step) -> None:
         """One step with its calm."""
         self._run(step)
+        if self._cluster.kinds:
+            # A node of Kafka takes longer to start than several steps.
+            self._cluster.wait_for_listeners(RECOVERY_S)
         if step.recover:
             self.wait_for_recovery(RECOVERY_S)
         time.sleep(step.calm_ms / 1000)
@@ -107,6 +110,8 @@ class Nemesis:
             self._count(step.fault)
             self._hold(step)
             self._start(target)
+        elif step.fault is Fault.CHANGE:
+            self._change(step, target)
         elif step.fault is Fault.PAUSE:
             self._pause(step, target)
         elif step.fault is Fault.DISK_FULL:
@@ -125,14 +130,20 @@ class Nemesis:
     def _rolling(self) -> None:
         for node_id in self._cluster.ids:
             if self._cluster.is_running(node_id):
-                self._down.add(node_id)
-                try:
-                    self._cluster.local.terminate(node_id, 60)
-                except TimeoutError as error:
-                    self._mishap(str(error))
+                self._stop(node_id)
                 self._count(Fault.ROLLING)
             self._start(node_id)
-            self.wait_for_recovery(ROLLING_READY_S)
+            self.wait_for_recovery(RECOVERY_S if self._cluster.kinds else ROLLING_READY_S)
+
+    def _change(self, step: Step, target: int) -> None:
+        if step.draw % 2 or not self._cluster.is_running(target):
+            self._kill(target)
+        else:
+            self._stop(target)
+        self._cluster.change_kind(target)
+        self._count(step.fault)
+        self._hold(step)
+        self._start(target)
 
     def _pause(self, step: Step, target: int) -> None:
         if not self._cluster.is_running(target):
@@ -207,6 +218,14 @@ class Nemesis:
 
     # Nodes ------------------------------------------------------------------------------------
 
+    def _stop(self, node_id: int) -> None:
+        self._down.add(node_id)
+        try:
+            self._cluster.local.terminate(node_id, 60)
+        except TimeoutError as error:
+            # A node of Kafka that ends waits for a controller to let it go.
+            (self._note if self._cluster.is_kafka(node_id) else self._mishap)(str(error))
+
     def _kill(self, node_id: int) -> None:
         if not self._cluster.is_stopped(node_id):
             self._down.add(node_id)
@@ -222,10 +241,11 @@ class Nemesis:
         disk = self._cluster.small_disk
         full = disk is not None and disk.node_id == node_id and self._disk_was_full
         if node_id not in self._down and not full:
-            self._mishap(f"node {node_id} has ended by itself")
+            kind = " of Kafka" if self._cluster.is_kafka(node_id) else ""
+            self._mishap(f"node {node_id}{kind} has ended by itself")
         self._down.add(node_id)
         try:
-            self._cluster.local.start_node(node_id)
+            self._cluster.start_node(node_id)
         except UsageError as error:
             if full:
                 self._note(f"node {node_id} does not start on a full disk: {error}")

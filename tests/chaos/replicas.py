@@ -54,7 +54,7 @@ def read_replica(directory: Path) -> ReplicaLog:
                 producer = (header.producer_id, header.producer_epoch)
                 if not producers or producers[-1][1:] != producer:
                     producers.append((header.base_offset, *producer))
-                if header.producer_id >= 0:
+                if header.producer_id >= 0 and not header.is_control:
                     sequence = next_sequences.get(producer, header.base_sequence)
                     if header.base_sequence != sequence:
                         flaws.append(

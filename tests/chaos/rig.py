@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from tests.chaos.clients import ROLES
 from tests.chaos.cluster import ChaosCluster
+from tests.chaos.copiers import COPY
+from tests.chaos.kinds import TIMERS, Kinds, command_of
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.schedule import draw_schedule
 from tidelog.client import AdminError, Unreachable
@@ -48,6 +50,18 @@ class Plan:
     rates: Mapping[str, int] | None = None
     """Records a second by role; a role without a rate does not take part."""
     base_port: int | None = None
+    kinds: Kinds = ()
+    """Of each node; with kinds, timers are longer and a topic is copied in transactions."""
+
+    @property
+    def copy_of(self) -> str | None:
+        """The topic that the copiers copy."""
+        return self.topics[0] if self.kinds else None
+
+    @property
+    def all_topics(self) -> tuple[str, ...]:
+        """Those of the producers, and the copy."""
+        return (*self.topics, COPY) if self.copy_of else self.topics
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -59,10 +73,13 @@ class Plan:
     def command(self) -> str:
         """Runs this round again."""
         shape = f"--brokers {self.brokers} --steps {self.steps}"
+        if self.kinds:
+            shape += f" --kinds {command_of(self.kinds)}"
         return f"python -m tests.chaos --seed {self.seed} {shape} --rounds 1"
 
 
 RATES: Final = {"idempotent": 3000, "plain": 1000, "leader": 400, "async": 400}
+COPIERS: Final = ("copier-1", "copier-2")
 
 
 class Client:
@@ -74,7 +91,7 @@ class Client:
         self._errors = self.history.with_suffix(".err")
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.chaos.clients", json.dumps(order)],
+                [sys.executable, "-m", f"tests.chaos.{order['program']}", json.dumps(order)],
                 stdin=subprocess.PIPE,
                 stderr=errors,
                 cwd=REPOSITORY,
@@ -128,8 +145,11 @@ class Round:
             self.directory / "cluster",
             base_port=self.plan.base_port,
             small_disk_mb=SMALL_DISK_MB,
+            profile="default" if self.plan.kinds else "test",
+            config=TIMERS if self.plan.kinds else None,
+            kinds=self.plan.kinds,
         )
-        nemesis = Nemesis(cluster, self.plan.topics, self.plan.partitions)
+        nemesis = Nemesis(cluster, self.plan.all_topics, self.plan.partitions)
         disk = "none"
         try:
             with cluster:
@@ -142,7 +162,7 @@ class Round:
         return self._write(cluster, nemesis, disk, time.monotonic() - started)
 
     def _hurt(self, cluster: ChaosCluster, nemesis: Nemesis) -> None:
-        for topic in self.plan.topics:
+        for topic in self.plan.all_topics:
             cluster.local.create_topic(
                 topic,
                 partitions=self.plan.partitions,
@@ -152,7 +172,8 @@ class Round:
         self._start_clients(cluster)
         try:
             self._wait_for_clients()
-            for step in draw_schedule(self.plan.seed, self.plan.steps):
+            steps = draw_schedule(self.plan.seed, self.plan.steps, kinds=bool(self.plan.kinds))
+            for step in steps:
                 nemesis.carry_out(step)
         finally:
             nemesis.heal()
@@ -163,10 +184,14 @@ class Round:
             kind = "consume-async" if topic in ("async", "plain") else "consume"
             self._start_client(cluster, topic, f"consumer-{topic}", kind)
             self._start_client(cluster, topic, topic, topic, rate=rates[topic])
+        if self.plan.copy_of:
+            for name in COPIERS:
+                more = {"program": "copiers", "source": self.plan.copy_of}
+                self._start_client(cluster, COPY, name, "copy", **more)
 
     def _wait_for_clients(self) -> None:
         """Until each has done something: a round is about running clients."""
-        histories = [client.history for client in self._clients]
+        histories = [client.history for client in self._clients if client.name not in COPIERS]
         wait_until(
             lambda: all(path.exists() and path.stat().st_size for path in histories),
             LIVENESS_S,
@@ -179,6 +204,7 @@ class Round:
         histories = self.directory / "history" / topic
         histories.mkdir(parents=True, exist_ok=True)
         order = {
+            "program": "clients",
             "name": name,
             "role": role,
             "topic": topic,
@@ -195,18 +221,27 @@ class Round:
     def _finish(self, cluster: ChaosCluster, nemesis: Nemesis) -> None:
         if not nemesis.wait_for_recovery(LIVENESS_S):
             self.mishaps.append(f"not in sync {LIVENESS_S:.0f} s after healing: {nemesis.behind()}")
-        deadline = time.monotonic() + LIVENESS_S + 30
-        for client in self._clients:
-            client.ask_to_finish()
-        for client in self._clients:
-            self._complain(client.complaint(deadline - time.monotonic()))
+        # The copiers end when they have copied all that the producers have sent.
+        self._end_clients([each for each in self._clients if each.name not in COPIERS])
+        self._end_clients([each for each in self._clients if each.name in COPIERS])
         ends = self._wait_for_ends(cluster)
         readers = [
             self._start_client(cluster, topic, f"reader-{topic}", "read", ends=ends[topic])
             for topic in ends
+            if topic != COPY
         ]
+        if COPY in ends:
+            name, role = f"reader-{COPY}", "read-committed"
+            readers.append(self._start_client(cluster, COPY, name, role, program="copiers"))
         for reader in readers:
             self._complain(reader.complaint(LIVENESS_S + 30))
+
+    def _end_clients(self, clients: Sequence[Client]) -> None:
+        deadline = time.monotonic() + LIVENESS_S + 30
+        for client in clients:
+            client.ask_to_finish()
+        for client in clients:
+            self._complain(client.complaint(deadline - time.monotonic()))
 
     def _wait_for_ends(self, cluster: ChaosCluster) -> dict[str, dict[int, int]]:
         """Waits until each partition's replicas have one end, and the high watermark is there."""
@@ -215,7 +250,7 @@ class Round:
         while True:
             try:
                 with cluster.local.admin() as admin:
-                    found = admin.describe_topics(self.plan.topics, replica_logs=True)
+                    found = admin.describe_topics(self.plan.all_topics, replica_logs=True)
             except (Unreachable, AdminError) as error:
                 unequal = [str(error)]
             else:
@@ -256,7 +291,10 @@ class Round:
             "brokers": self.plan.brokers,
             "steps": self.plan.steps,
             "seconds": round(seconds, 1),
+            "kinds": command_of(self.plan.kinds),
+            "kinds_at_end": command_of(tuple(cluster.kinds.values())),
             "topics": list(self.plan.topics),
+            "copy_of": self.plan.copy_of,
             "replicas": self._replicas,
             "data_dirs": {
                 node.node_id: str(node.data_dir.relative_to(self.directory.resolve()))
@@ -311,14 +349,15 @@ class Judge:
         return result
 
 
-_COPIED: Final = ("command", "seed", "brokers", "seconds", "faults", "disk_full_by")
+_COPIED: Final = ("command", "seed", "brokers", "kinds", "seconds", "faults", "disk_full_by")
 
 
 def result_line(result: Mapping[str, Any]) -> str:
     """A round in one line."""
     faults = ", ".join(f"{count} {kind}" for kind, count in result["faults"].items())
     return (
-        f"seed {result['seed']}, {result['brokers']} nodes, {result['seconds']:.0f} s: "
+        f"seed {result['seed']}, {result['kinds'] or result['brokers']} nodes, "
+        f"{result['seconds']:.0f} s: "
         f"{sum(result['faults'].values())} faults ({faults}), "
         f"{result['acknowledged']} records acknowledged by all, "
         f"{result.get('acknowledged_by_leader', 0)} by the leader, "

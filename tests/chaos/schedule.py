@@ -7,8 +7,8 @@ are roles (the leader of a partition, one of its followers, the controller, any 
 that is shows when the step begins.
 
 Every fault here is within the promise: `acks=all` with three replicas and a minimum ISR of two
-loses nothing through any number of process kills, pauses, cuts and full disks. So there is no
-budget, and no combination that would be asking too much.
+loses nothing through any number of process kills, pauses, cuts, full disks and changes of kind. So
+there is no budget, and no combination that would be asking too much.
 """
 
 from collections.abc import Sequence
@@ -48,6 +48,9 @@ class Fault(Enum):
     """All connections of the target are reset, and new ones for a while too."""
     STALL = "stall"
     """Links of the target stand still for a moment; everything arrives late."""
+    CHANGE = "change of kind"
+    """The target ends, killed or cleanly, and a node of the other kind takes over its disk. Only
+    in clusters whose nodes have kinds (`kinds.py`)."""
 
 
 class Role(Enum):
@@ -97,29 +100,34 @@ _WEIGHTS: Final[tuple[tuple[Fault, int], ...]] = (
     (Fault.STALL, 3),
 )
 
-_ALONE: Final = frozenset((Fault.ROLLING, Fault.KILL_ALL))
+_OF_KINDS: Final[tuple[tuple[Fault, int], ...]] = ((Fault.CHANGE, 6),)
+"""What a cluster whose nodes have kinds draws besides."""
+
+_ALONE: Final = frozenset((Fault.ROLLING, Fault.KILL_ALL, Fault.CHANGE))
 """Never inside another fault: they ask for nodes that can be stopped and started."""
 
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ANY)
 
 
-def draw_schedule(seed: int, steps: int) -> list[Step]:
-    """A schedule of this many steps; every kind of fault comes up before any comes up twice."""
+def draw_schedule(seed: int, steps: int, *, kinds: bool = False) -> list[Step]:
+    """A schedule of this many steps; every fault comes up before any comes up twice. With `kinds`
+    nodes change theirs."""
     prng = Prng(seed)
-    return [_draw_step(prng, fault) for fault in _draw_faults(prng, steps)]
+    weights = _WEIGHTS + (_OF_KINDS if kinds else ())
+    return [_draw_step(prng, fault) for fault in _draw_faults(prng, steps, weights)]
 
 
-def _draw_faults(prng: Prng, count: int) -> list[Fault]:
-    first = list(Fault)
+def _draw_faults(prng: Prng, count: int, weights: Sequence[tuple[Fault, int]]) -> list[Fault]:
+    first = [fault for fault, _ in weights]
     prng.shuffle(first)
-    bag = [fault for fault, weight in _WEIGHTS for _ in range(weight)]
+    bag = [fault for fault, weight in weights for _ in range(weight)]
     return [*first, *(prng.choice(bag) for _ in range(max(0, count - len(first))))][:count]
 
 
 def _draw_step(prng: Prng, fault: Fault) -> Step:
     within = None
     if fault not in _ALONE and fault is not Fault.STORM and prng.chance(1, 5):
-        inner: Sequence[Fault] = [one for one in Fault if one not in (*_ALONE, fault)]
+        inner: Sequence[Fault] = [one for one, _ in _WEIGHTS if one not in (*_ALONE, fault)]
         within = _draw_inner(prng, prng.choice(inner))
     low, high = (100, 700) if fault in (Fault.STALL, Fault.RESET) else (300, 1800)
     return Step(

@@ -9,6 +9,7 @@ from tests.chaos.judge import (
     crashes,
     final_reading,
     judge,
+    judge_copy,
     judge_topic,
     longest_gap_ms,
     renumbered_values,
@@ -51,6 +52,16 @@ CLEAN = [
 
 def test_a_clean_history_is_clean():
     assert judge_topic("t", CLEAN) == []
+
+
+def test_a_copy_has_what_its_source_has_in_order_and_once():
+    source = [read((0, 0, 15), at=100)]
+    # Markers of transactions have offsets in the copy.
+    assert judge_copy(source, [read((0, 0, 10), (10, 11, 5), at=100)]) == []
+    missing = [read((0, 0, 10), (11, 11, 4), at=100)]
+    twice = [read((0, 0, 10), (5, 11, 10), at=100)]
+    assert "14 records of 15; after 10" in judge_copy(source, missing)[0]
+    assert "20 records of 15; after 10" in judge_copy(source, twice)[0]
 
 
 @pytest.mark.parametrize(

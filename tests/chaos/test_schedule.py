@@ -1,5 +1,6 @@
 """Schedules: the same from the same seed, every kind in each."""
 
+from tests.chaos.kinds import Kind, command_of, mixed_kinds, parse_kinds
 from tests.chaos.schedule import Fault, Role, draw_schedule
 
 SEEDS = range(50)
@@ -13,7 +14,16 @@ def test_a_seed_gives_one_schedule():
 def test_every_kind_of_fault_comes_up_before_any_comes_up_twice():
     for seed in SEEDS:
         faults = [step.fault for step in draw_schedule(seed, 40)]
-        assert set(faults[: len(Fault)]) == set(Fault)
+        assert set(faults[: len(Fault) - 1]) == set(Fault) - {Fault.CHANGE}
+        with_kinds = [step.fault for step in draw_schedule(seed, 40, kinds=True)]
+        assert set(with_kinds[: len(Fault)]) == set(Fault)
+
+
+def test_a_cluster_is_mixed_by_two_and_one_on_any_node():
+    drawn = {mixed_kinds(seed) for seed in range(6)}
+    assert len(drawn) == 6
+    assert all({kinds.count(kind) for kind in Kind} == {1, 2} for kinds in drawn)
+    assert all(parse_kinds(command_of(kinds)) == kinds for kinds in drawn)
 
 
 def test_every_role_is_aimed_at_and_faults_overlap():

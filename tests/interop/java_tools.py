@@ -4,6 +4,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.interop.prepare import KAFKA_JARS
 from tidelog.pipeline.spark.java import find_java
@@ -25,11 +26,11 @@ class JavaTools:
         return run_tool(tool, option, self.bootstrap_servers, *arguments)
 
 
-def run_tool(tool: str, *arguments: str) -> str:
+def run_tool(tool: str, *arguments: str, jars: Path = KAFKA_JARS) -> str:
     """What a tool printed; a name without dots is one of `org.apache.kafka.tools`."""
     name = tool if "." in tool else f"org.apache.kafka.tools.{tool}"
     done = subprocess.run(
-        java_command(name, *arguments),
+        java_command(name, *arguments, jars=jars),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -39,7 +40,9 @@ def run_tool(tool: str, *arguments: str) -> str:
     return done.stdout
 
 
-def java_command(name: str, *arguments: str, options: Sequence[str] = SHORT_LIVED) -> list[str]:
+def java_command(
+    name: str, *arguments: str, options: Sequence[str] = SHORT_LIVED, jars: Path = KAFKA_JARS
+) -> list[str]:
     """How a class of Apache Kafka is started, with these options of Java."""
     java = str(find_java(os.environ).executable)
-    return [java, *options, QUIET, "-cp", f"{KAFKA_JARS}/*", name, *arguments]
+    return [java, *options, QUIET, "-cp", f"{jars}/*", name, *arguments]

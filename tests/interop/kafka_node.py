@@ -1,4 +1,4 @@
-"""Nodes of Apache Kafka 4.3.1: alone, or beside nodes of ours."""
+"""Nodes of Apache Kafka, 4.3.1 unless other jars are given: alone, or beside nodes of ours."""
 
 import socket
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tests.interop.java_tools import SHORT_LIVED, java_command, run_tool
+from tests.interop.prepare import KAFKA_JARS
 from tidelog.testing.waiting import wait_until
 
 START_TIMEOUT_S = 120
@@ -33,20 +34,27 @@ transaction.state.log.num.partitions=3
 """
 
 
-def format_node(file: Path, properties: str, *features: str) -> None:
+def format_node(file: Path, properties: str, *features: str, jars: Path = KAFKA_JARS) -> None:
     """Writes a node's properties file and formats its directory; `features` as `name=level`."""
     file.write_text(properties)
     levels = [text for each in features for text in ("--feature", each)]
-    run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(file), *levels)
+    command = ["format", "-t", CLUSTER_ID, "-c", str(file), *levels]
+    run_tool("kafka.tools.StorageTool", *command, jars=jars)
 
 
 def start_node(
-    file: Path, log_file: Path, options: Sequence[str] = SHORT_LIVED
+    file: Path,
+    log_file: Path,
+    options: Sequence[str] = SHORT_LIVED,
+    *,
+    prefix: Sequence[str] = (),
+    jars: Path = KAFKA_JARS,
 ) -> "subprocess.Popen[bytes]":
-    """Starts a node; it is not waited for. What it prints is added to the log file."""
+    """Starts a node; it is not waited for. What it prints is added to the log file. `prefix` is a
+    command that replaces itself by the node."""
     with log_file.open("ab") as log:
         return subprocess.Popen(
-            java_command("kafka.Kafka", str(file), options=options),
+            [*prefix, *java_command("kafka.Kafka", str(file), options=options, jars=jars)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

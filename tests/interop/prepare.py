@@ -31,6 +31,8 @@ PLACE: Final = HERE.parent.parent / "build" / "interop"
 KAFKA_JARS: Final = PLACE / "jars" / "kafka"
 CONNECTOR_JARS: Final = PLACE / "jars" / "connector"
 CONNECTOR_PYTHON: Final = PLACE / "venv" / "bin" / "python"
+KAFKA_VERSION: Final = "4.3.1"
+_VERSION: Final = "<kafka.version>{}</kafka.version>"
 PYSPARK: Final = "pyspark==4.0.0"
 _INSTALL_TIMEOUT_S: Final = 120
 _DOWNLOAD_TIMEOUT_S: Final = 600
@@ -65,6 +67,27 @@ def make_jars() -> None:
         )
 
     _once("jars", source.read_text(), make)
+
+
+def partner_jars(version: str) -> Path:
+    """The jars of another version of Apache Kafka, fetched when they are missing; where they are.
+    Its own binding of the logging interface is left out: nothing configures it."""
+    place = PLACE / "partners" / version
+
+    def make() -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        pom = PLACE / f"pom-{version}.xml"
+        text = (HERE / "jars.xml").read_text()
+        pom.write_text(text.replace(_VERSION.format(KAFKA_VERSION), _VERSION.format(version)))
+        goal = "dependency:copy-dependencies@kafka"
+        command = ["mvn", "--quiet", "--batch-mode", "--file", str(pom), f"-Ddirectory={place}"]
+        _run([*command, goal], f"Maven does not fetch Kafka {version}", "look at its settings")
+        for jar in (place / "kafka").glob("slf4j-reload4j-*.jar"):
+            jar.unlink()
+
+    if version != KAFKA_VERSION:
+        _once(f"partner-{version}", (HERE / "jars.xml").read_text(), make)
+    return KAFKA_JARS if version == KAFKA_VERSION else place / "kafka"
 
 
 def make_venv() -> None:

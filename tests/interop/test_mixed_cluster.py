@@ -4,214 +4,28 @@ One cluster of two nodes goes through all of it: Kafka leads the quorum and has 
 broker joins; then both disks change hands.
 """
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from hashlib import md5
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.interop.java_tools import JavaTools
-from tests.interop.kafka_node import (
-    ALONE,
-    CLUSTER_ID,
-    PROPERTIES,
-    format_node,
-    free_ports,
-    start_node,
-)
-from tidelog.testing.waiting import wait_until
-
-WAIT_S = 120
-TIDELOG = str(Path(sys.executable).with_name("tidelog"))
-RECORDS = 2_000
-NOT_SERVED = ("share.version=0", "streams.version=0")
-BROKER_ONLY = "process.roles=broker\n"
-
-
-class Mixed:
-    """A controller with a broker, node 1, and a broker, node 2; each of either kind."""
-
-    def __init__(self, place: Path) -> None:
-        self.place = place
-        ports = free_ports(3)
-        # Of the brokers, by node.
-        self.ports = {1: ports[0], 2: ports[1]}
-        for node_id, port in self.ports.items():
-            text = PROPERTIES.format(
-                node_id=node_id,
-                voters=f"1@127.0.0.1:{ports[2]}",
-                port=port,
-                controller_port=ports[2],
-                directory=place / f"data{node_id}",
-            )
-            if node_id == 2:
-                text = text.replace(f",CONTROLLER://127.0.0.1:{ports[2]}", "")
-                text = text.replace("process.roles=broker,controller\n", BROKER_ONLY)
-            self.file(node_id).write_text(text + ALONE)
-        # What runs, by node.
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
-
-    def file(self, node_id: int) -> Path:
-        """The properties, which both kinds read."""
-        return self.place / f"node{node_id}.properties"
-
-    def log(self, node_id: int) -> Path:
-        """What the processes of a node printed."""
-        return self.place / f"node{node_id}.log"
-
-    def data(self, node_id: int) -> Path:
-        """The directory that changes hands."""
-        return self.place / f"data{node_id}"
-
-    def start_kafka(self, node_id: int) -> None:
-        """Apache Kafka takes the node's place."""
-        self._processes[node_id] = start_node(self.file(node_id), self.log(node_id))
-
-    def start_ours(self, node_id: int) -> None:
-        """A node of ours takes the node's place."""
-        with self.log(node_id).open("ab") as log:
-            self._processes[node_id] = subprocess.Popen(
-                [TIDELOG, "server", str(self.file(node_id))],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=os.environ.copy(),
-            )
-
-    def stop(self, node_id: int, signal_number: int = signal.SIGTERM) -> None:
-        """Ends a node, and waits for it."""
-        process = self._processes.pop(node_id)
-        process.send_signal(signal_number)
-        process.wait(WAIT_S)
-
-    def stop_all(self) -> None:
-        """Whatever runs."""
-        for node_id in list(self._processes):
-            self.stop(node_id, signal.SIGKILL)
-
-    def admin(self, node_id: int) -> AdminClient:
-        """A client that knows one node."""
-        address = f"127.0.0.1:{self.ports[node_id]}"
-        return AdminClient({"bootstrap.servers": address, "log_level": 0})
-
-    def wait_for_brokers(self) -> None:
-        """Both are unfenced, as each of them says."""
-
-        def both() -> bool:
-            for node_id, process in self._processes.items():
-                assert process.poll() is None, self.log(node_id).read_text()[-2000:]
-            try:
-                return all(
-                    len(self.admin(node_id).list_topics(timeout=2).brokers) == 2
-                    for node_id in self._processes
-                )
-            except Exception:
-                return False
-
-        wait_until(both, WAIT_S, "brokers of both nodes")
-
-    def wait_for_isr(self, topic: str) -> None:
-        """Every partition has both replicas in sync."""
-
-        def full() -> bool:
-            found = self.admin(2).list_topics(topic, timeout=10).topics[topic]
-            return all(len(each.isrs) == 2 for each in found.partitions.values())
-
-        wait_until(full, WAIT_S, f"a full ISR of `{topic}`")
-
-    def produce(self, topic: str, first: int) -> None:
-        """`RECORDS` with acks=all, each acknowledged."""
-        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
-        producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5})
-        failed: list[object] = []
-        for number in range(first, first + RECORDS):
-            producer.produce(
-                topic, b"%d" % number, on_delivery=lambda error, _: error and failed.append(error)
-            )
-        assert producer.flush(WAIT_S) == 0
-        assert failed == []
-
-    def values(self, topic: str, partitions: int) -> list[int]:
-        """All records of a topic, through the client of node 2."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": f"127.0.0.1:{self.ports[2]}",
-                "group.id": "reader",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-            }
-        )
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        found, ended = [], 0
-        while ended < partitions:
-            message = consumer.poll(WAIT_S)
-            assert message is not None, "the reader waits in vain"
-            if message.error():
-                ended += 1
-            else:
-                found.append(int(message.value()))
-        consumer.close()
-        return sorted(found)
-
-    def sums(self, node_id: int, topic: str) -> dict[str, str]:
-        """The MD5 of each log of a topic."""
-        return {
-            f"{file.parent.name}/{file.name}": md5(file.read_bytes()).hexdigest()
-            for file in sorted(self.data(node_id).glob(f"{topic}-*/*.log"))
-        }
+from tests.interop.mixed import Mixed
 
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> Iterator[Mixed]:
-    """Kafka on node 1, ours on node 2, with the features that both serve."""
+    """Not started."""
     cluster = Mixed(tmp_path)
-    format_node(cluster.file(1), cluster.file(1).read_text(), *NOT_SERVED)
-    command = [TIDELOG, "format", str(cluster.file(2)), "--cluster-id", CLUSTER_ID]
-    subprocess.run(command, check=True, capture_output=True)
-    cluster.start_kafka(1)
-    cluster.start_ours(2)
-    try:
-        cluster.wait_for_brokers()
-        yield cluster
-    finally:
-        cluster.stop_all()
+    yield cluster
+    cluster.stop_all()
 
 
 def test_both_kinds_replicate_administrate_and_exchange_their_disks(mixed: Mixed) -> None:
     """Topics are made through our broker while Kafka's controller decides; every replica is the
     same, byte for byte; then each node's disk is taken over by the other kind."""
-    admin = mixed.admin(2)
-    admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(WAIT_S)
-    admin.create_partitions([NewPartitions("orders", 3)])["orders"].result(WAIT_S)
-    mixed.wait_for_isr("orders")
-    described = JavaTools(f"127.0.0.1:{mixed.ports[2]}").run("TopicCommand", "--describe")
-    assert "PartitionCount: 3" in described
-    mixed.produce("orders", 0)
-    assert mixed.values("orders", 3) == list(range(RECORDS))
-    mixed.stop(2)
-    mixed.stop(1)
-    assert mixed.sums(1, "orders") == mixed.sums(2, "orders") != {}
-
-    mixed.start_ours(1)
-    mixed.start_kafka(2)
-    mixed.wait_for_brokers()
-    mixed.wait_for_isr("orders")
-    mixed.produce("orders", RECORDS)
-    admin = mixed.admin(2)
-    admin.create_topics([NewTopic("later", 1, 2)])["later"].result(WAIT_S)
-    assert mixed.values("orders", 3) == list(range(2 * RECORDS))
-    # Kafka's end is not a clean one, which our controller must see.
-    mixed.stop(2, signal.SIGKILL)
-    mixed.start_ours(2)
-    mixed.wait_for_brokers()
-    mixed.wait_for_isr("orders")
-    assert mixed.values("orders", 3) == list(range(2 * RECORDS))
-    mixed.stop(2)
-    mixed.stop(1)
-    assert mixed.sums(1, "orders") == mixed.sums(2, "orders") != {}
+    mixed.form()
+    mixed.administrate_through_ours()
+    mixed.replicate()
+    mixed.exchange_disks()
+    mixed.administrate_through_kafka()
+    mixed.take_over_from_killed()

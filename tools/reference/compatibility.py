@@ -5,12 +5,14 @@ Kafka serves and what clients send from exchanges that were recorded (`tests/dat
 differential run sends from its generator, and the differences from its table.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final
 
 from tests.differential.generator import DRAWS
 from tests.differential.known import KNOWN
+from tests.interop.versions import PARTNERS
 from tests.wire_corpus import wire_corpus
 
 from tidelog.broker.api.catalogue import APIS
@@ -40,6 +42,13 @@ Answers that differ, with the reason. Texts of errors, addresses and times are n
 neither is what each broker lists in ApiVersions, which is the table above. Tidelog assigns a
 consumer group's partitions within the heartbeat. Kafka does it at most once a second and in a
 thread of its own (`group.consumer.assignment.interval.ms`).
+"""
+
+_PARTNERS = """
+Nodes of these versions of Apache Kafka beside ours, and in their place on the same disks
+([mixed clusters](explanation/mixed-clusters.md)). `make interop-versions` tries them: a controller
+with a broker, and a second broker, one of each kind, which then exchange their disks. Voters of
+both kinds in one quorum need Kafka 4.0: version 3.9 does not know our votes.
 """
 
 CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")
@@ -120,9 +129,18 @@ def compatibility_page() -> str:
                 "Between nodes", _CONTROLLERS.strip(), table(("key", "API", "Tidelog"), controllers)
             ),
             section("Clients", _CLIENTS.strip(), *(_client(each) for each in CLIENT_FAMILIES)),
+            section("Partners", _PARTNERS.strip(), _partners()),
             section("Known differences", _DIFFERENCES.strip(), _differences()),
         ),
     )
+
+
+def _partners() -> str:
+    found = json.loads(PARTNERS.read_text())
+    steps = list(dict.fromkeys(name for each in found.values() for name in each["steps"]))
+    rows = [(name, *(each["steps"].get(name, "") for each in found.values())) for name in steps]
+    lowered = [", ".join(f"`{name}`" for name in each["lowered"]) for each in found.values()]
+    return table(("", *found), [*rows, ("features that were lowered", *lowered)])
 
 
 def _client(family: str) -> str:

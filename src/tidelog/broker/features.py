@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from tidelog.metadata.image import SHARE_VERSION
+from tidelog.metadata.image import SHARE_VERSION, BrokerImage
 
 METADATA_VERSION: Final = 30
 """4.3-IV0, the level that Apache Kafka 4.3.1 finalises."""
@@ -50,6 +50,14 @@ def lowering(features: Iterable[UnservedFeature]) -> str:
     """The command that lowers the features to what can be run."""
     wanted = " ".join(f"--feature {each.name}={each.served}" for each in features)
     return f"kafka-features.sh --bootstrap-server HOST:PORT downgrade {wanted}"
+
+
+def version_for(peer: BrokerImage | None, newest: int, since: int) -> int:
+    """The version in which a request goes to another broker: the newest, or the one before where
+    the peer's software is older than the `metadata.version` that the newest came with. Apache Kafka
+    closes the connection on a version that it does not know."""
+    highest = METADATA_VERSION if peer is None else peer.features.get(METADATA, (0, since))[1]
+    return newest if highest >= since else newest - 1
 
 
 def has_consumer_groups(finalised: Mapping[str, int]) -> bool:

@@ -11,6 +11,7 @@ metadata log and must be formatted. Of the others an empty one, a new disk perha
 | another node's or another cluster's directory | the node does not start |
 | two directories with the same id | the node does not start |
 | a metadata log in another than the first | the node does not start |
+| what Apache Kafka left and this software cannot go on with (`unserved.py`) | it does not start |
 
 Source: KIP-858; Kafka's `MetaPropertiesEnsemble`, `LogManager`.
 """
@@ -18,6 +19,7 @@ Source: KIP-858; Kafka's `MetaPropertiesEnsemble`, `LogManager`.
 from collections.abc import Sequence
 
 from tidelog.broker.events import DirectoryOfflineAtStart
+from tidelog.broker.unserved import hindrances
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller.bootstrap import BOOTSTRAP_FILE, users_of_file
 from tidelog.env.disk import Disk, OfflineDisk
@@ -108,6 +110,7 @@ def _usable(
             if number:
                 _check_metadata_log(disk, disks[0].root)
             identity = read_identity(disk) if not number or is_formatted(disk) else None
+            _check_served(disk)
         except StorageError as error:
             if not number:
                 raise
@@ -124,6 +127,11 @@ def _usable(
         except StorageError as error:
             offline[number] = OfflineDirectory(usable.pop(number).root, ZERO_UUID, str(error))
     return usable, offline
+
+
+def _check_served(disk: Disk) -> None:
+    for hindrance in hindrances(disk):
+        raise UsageError(f"`{hindrance.place}`: {hindrance.reason}", hindrance.hint)
 
 
 def _check_owner(config: NodeConfig, disk: Disk, identity: DirectoryIdentity) -> DirectoryIdentity:

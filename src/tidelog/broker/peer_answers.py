@@ -20,6 +20,7 @@ from tidelog.broker.peers import (
     PeerRefusedLogin,
     Purpose,
 )
+from tidelog.env.effects import CloseReason
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
@@ -45,8 +46,8 @@ class PeerAnswers:
             match output:
                 case Answered(peer_id, purpose, token, frame):
                     self._on_answered(peer_id, purpose, token, frame, now)
-                case Failed(peer_id, purpose, token, _):
-                    self._on_failed(peer_id, purpose, token, now)
+                case Failed(peer_id, purpose, token, reason):
+                    self._on_failed(peer_id, purpose, token, now, reason)
                 case PeerReached(peer_id) if peer_id >= 0 and peer_id != self.node_id:
                     self.detector.on_reached(peer_id)
                 case PeerLost(peer_id, reason) if peer_id >= 0 and peer_id != self.node_id:
@@ -89,10 +90,17 @@ class PeerAnswers:
             self.trace.event(AnswerIgnored(peer_id=peer_id, reason=fault.message))
             self._on_failed(peer_id, purpose, token, now)
 
-    def _on_failed(self, peer_id: int, purpose: Purpose, token: object, now: Instant) -> None:
+    def _on_failed(
+        self,
+        peer_id: int,
+        purpose: Purpose,
+        token: object,
+        now: Instant,
+        reason: CloseReason | None = None,
+    ) -> None:
         match purpose:
             case Purpose.QUORUM_FETCH | Purpose.QUORUM_RPC:
-                self.links.quorum.on_failed(peer_id, token, now)
+                self.links.quorum.on_failed(peer_id, token, now, reason)
             case Purpose.REPLICA_FETCH:
                 self.links.replicas.on_failed(token, now)
             case Purpose.MARKERS:

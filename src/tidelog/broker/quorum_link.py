@@ -2,6 +2,10 @@
 
 Fetches have a connection of their own, because a parked fetch would hold up a vote behind it.
 A response that does not parse counts as no response.
+
+Which version of Fetch a peer knows is not known before its metadata is fetched. Apache Kafka before
+4.1 does not know ours, and closes the connection on it. So when a peer has closed the connection on
+`FETCHES_CUT` fetches in a row, the next ones go in the version before, until it closes one again.
 """
 
 from typing import Final
@@ -9,6 +13,7 @@ from typing import Final
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.broker.router import Router
 from tidelog.config import NodeConfig
+from tidelog.env.effects import CloseReason
 from tidelog.env.instant import Instant
 from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import fetch_codec
@@ -20,6 +25,8 @@ from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey
 
 FETCH_VERSION: Final = quorum_codec.SENT_VERSIONS[ApiKey.FETCH]
+FETCHES_CUT: Final = 2
+"""A peer that ends by itself rarely cuts two fetches in a row without an answer between."""
 
 
 class QuorumLink:
@@ -35,6 +42,9 @@ class QuorumLink:
         self._peers = peers
         # Shared by both purposes; only has to differ between requests of one connection.
         self._next_correlation_id = 0
+        # How often in a row a peer has closed the connection on fetches, up to `FETCHES_CUT`, and
+        # when it did last; an answer in the newest version ends the row.
+        self._cut: dict[int, tuple[int, Instant]] = {}
         for node_id, endpoint in config.voters.items():
             if node_id != config.node_id:
                 self.set_address(node_id, endpoint)
@@ -57,14 +67,16 @@ class QuorumLink:
         if isinstance(request, QuorumFetchRequest):
             purpose = Purpose.QUORUM_FETCH
             fetch = fetch_codec.fetch_request_to_wire(request)
-            frame = wire_fetch.pack_request(
-                FETCH_VERSION, self._next_correlation_id, client_id, fetch
-            )
+            version = FETCH_VERSION - self._wants_older(output.peer_id)
+            frame = wire_fetch.pack_request(version, self._next_correlation_id, client_id, fetch)
         else:
             entity = quorum_codec.request_to_entity(request)
             frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         deadline = Instant(now + self._config.quorum.request_timeout_ms)
         self._peers.send(output.peer_id, purpose, [frame], request, deadline)
+
+    def _wants_older(self, peer_id: int) -> bool:
+        return peer_id in self._cut and self._cut[peer_id][0] == FETCHES_CUT
 
     def set_address(self, node_id: int, endpoint: Endpoint) -> None:
         """Where a voter, the leader or a bootstrap server is reached."""
@@ -76,6 +88,9 @@ class QuorumLink:
     ) -> None:
         """A voter answered. Raises `MalformedFrame`."""
         if isinstance(token, QuorumFetchRequest):
+            if not self._wants_older(peer_id):
+                self._cut.pop(peer_id, None)
+            # The version before has the same answer.
             _, fetched = wire_fetch.parse_response(FETCH_VERSION, frame)
             fetch_response = fetch_codec.fetch_response_of(fetched)
             self._quorum.on_response(peer_id, token, fetch_response, now)
@@ -85,7 +100,15 @@ class QuorumLink:
         _, entity = codec.decode_response(key, quorum_codec.SENT_VERSIONS[key], frame)
         self._quorum.on_response(peer_id, token, quorum_codec.response_of(entity), now)
 
-    def on_failed(self, peer_id: int, token: object, now: Instant) -> None:
-        """A voter did not answer."""
+    def on_failed(
+        self, peer_id: int, token: object, now: Instant, reason: CloseReason | None = None
+    ) -> None:
+        """A voter did not answer; `reason` is why the connection ended, if it did."""
         assert isinstance(token, Request), f"unexpected token {token!r}"
+        if reason is CloseReason.PEER and isinstance(token, QuorumFetchRequest):
+            count, last = self._cut.get(peer_id, (0, None))
+            # Fetches of one connection end at once. One cut more than `FETCHES_CUT` was in the
+            # version before, so the newest is tried again.
+            if last != now:
+                self._cut[peer_id] = (count + 1) % (FETCHES_CUT + 1), now
         self._quorum.on_response(peer_id, token, None, now)

@@ -12,6 +12,7 @@ connection. An answer that has begun keeps the full time: a large one may take l
 from typing import Final
 
 from tidelog.broker.api import k01_fetch, k02_list_offsets
+from tidelog.broker.features import version_for
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.config import NodeConfig
 from tidelog.controller import messages as controller_messages
@@ -33,6 +34,8 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make
 
 FETCH_VERSION: Final = k01_fetch.SENT_VERSION
+FETCH_VERSION_SINCE: Final = 26
+"""`metadata.version` of Kafka 4.1, which brought it (KIP-1166)."""
 LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
 _TO_ALL: Final = (
     Purpose.MARKERS,
@@ -93,8 +96,10 @@ class ReplicaLink:
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         client_id = f"broker-{self._config.node_id}-fetcher-0"
         if isinstance(output, SendFetch):
+            leader = self._image.brokers.get(output.leader_id)
+            version = version_for(leader, FETCH_VERSION, FETCH_VERSION_SINCE)
             frame = wire_fetch.pack_request(
-                FETCH_VERSION, self._next_correlation_id, client_id, output.request
+                version, self._next_correlation_id, client_id, output.request
             )
         else:
             entity = self._list_offsets_entity(output)
@@ -114,6 +119,7 @@ class ReplicaLink:
     def on_answered(self, token: object, frame: memoryview | bytes, now: Instant) -> None:
         """A leader answered. Raises `MalformedFrame`."""
         if isinstance(token, SendFetch):
+            # The version before has the same answer.
             _, response = wire_fetch.parse_response(FETCH_VERSION, frame)
             self._replicas.on_fetch_response(token.token, response, now)
             return

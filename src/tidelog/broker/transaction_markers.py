@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidelog.broker.features import version_for
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
@@ -42,6 +43,8 @@ from tidelog.wire.entities import Entity, make
 from tidelog.wire.values import error_of
 
 SENT_VERSION: Final = 2
+SENT_VERSION_SINCE: Final = 30
+"""`metadata.version` of Kafka 4.3: 4.1 does not know it."""
 RETRY_MS: Final = 50
 _DONE: Final = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
@@ -142,9 +145,10 @@ class TransactionMarkers:
     def _send(self, leader_id: int, markers: Markers, now: Instant) -> None:
         self._under_way[leader_id] = self._under_way.get(leader_id, 0) + 1
         self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
-        frame = codec.encode_request(
-            request_of(markers), self._next_correlation_id, f"broker-{self.config.node_id}-markers"
-        )
+        version = version_for(self._image.brokers.get(leader_id), SENT_VERSION, SENT_VERSION_SINCE)
+        client_id = f"broker-{self.config.node_id}-markers"
+        entity = request_of(markers, version)
+        frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         request = MarkerRequest(leader_id, markers)
         deadline = Instant(now + self.config.broker.request_timeout_ms)
         self.peers.send(leader_id, Purpose.MARKERS, [frame], request, deadline)
@@ -154,6 +158,7 @@ class TransactionMarkers:
     def on_answered(self, token: object, frame: memoryview | bytes, now: Instant) -> None:
         """A leader answered. Raises `MalformedFrame`."""
         assert isinstance(token, MarkerRequest), f"unexpected token {token!r}"
+        # The version before has the same answer.
         _, entity = codec.decode_response(ApiKey.WRITE_TXN_MARKERS, SENT_VERSION, frame)
         codes = {
             (result.producer_id, topic.name, each.partition_index): error_of(each.error_code)
@@ -204,10 +209,10 @@ def _pairs(markers: Markers) -> list[tuple[Marker, TopicPartition]]:
     return [(marker, each) for marker, partitions in markers.items() for each in partitions]
 
 
-def request_of(markers: Markers) -> Entity:
+def request_of(markers: Markers, version: int = SENT_VERSION) -> Entity:
     """WriteTxnMarkers with these markers."""
     return make(
-        codec.request_class(ApiKey.WRITE_TXN_MARKERS, SENT_VERSION),
+        codec.request_class(ApiKey.WRITE_TXN_MARKERS, version),
         markers=[
             {
                 "producer_id": marker.producer_id,

@@ -22,6 +22,7 @@ from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.consume import consume
 from tidelog.cli.dump_log import dump_log
 from tidelog.cli.groups import groups_app
+from tidelog.cli.migrate import migrate_app
 from tidelog.cli.node import format_, random_uuid, server
 from tidelog.cli.produce import produce
 from tidelog.cli.quorum import quorum_app
@@ -78,6 +79,7 @@ app.add_typer(groups_app, name="groups")
 app.add_typer(transactions_app, name="transactions")
 app.add_typer(acls_app, name="acls")
 app.add_typer(quorum_app, name="quorum")
+app.add_typer(migrate_app, name="migrate")
 command(sim_app, "campaign", "sim campaign --jobs 2 --rounds 10")(campaign)
 app.add_typer(sim_app, name="sim")
 app.add_typer(spark_app, name="spark")

@@ -21,6 +21,7 @@ from tidelog.client.blocking import Brokers, now_ms, retrying
 from tidelog.client.core.calls import Call, request
 from tidelog.client.core.descriptions import (
     ClusterDescription,
+    FeatureDescription,
     NodeDescription,
     PartitionDescription,
     QuorumDescription,
@@ -108,6 +109,13 @@ class AdminClient:
         if address is None:
             return ClusterDescription.read(self._brokers.any(call))
         return ClusterDescription.read(self._brokers.node(Address(*address), call))
+
+    def describe_features(self, address: tuple[str, int]) -> FeatureDescription:
+        """What the broker at `address` can run, and what the cluster runs."""
+        call = request(
+            ApiKey.API_VERSIONS, client_software_name="tidelog", client_software_version="1"
+        )
+        return FeatureDescription.read(self._brokers.node(Address(*address), call))
 
     def describe_quorum(self) -> QuorumDescription:
         """The metadata quorum, as its leader sees it."""

@@ -104,6 +104,11 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     return partition if str(partition) == name else None
 
 
+def is_future_replica(name: str) -> bool:
+    """Whether a directory holds a replica that Apache Kafka moves here from another disk."""
+    return name.endswith(_FUTURE_SUFFIX)
+
+
 def renamed_from(name: str) -> TopicPartition | None:
     """The partition of a renamed directory that a checkpoint may still name; else `None`."""
     if not name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX)):

@@ -4,10 +4,12 @@ A record of the metadata log has no key. Its value is a frame version (always 1)
 record's kind, the version of its schema, then the body in the flexible encoding of KIP-482; the
 three numbers are unsigned varints. Written are the versions that metadata.version 30 (Kafka 4.3)
 writes: the newest one, except that a broker registration change takes the oldest that can express
-it.
+it. So does a registration, from version 3 on: only cordoned directories need version 4, and Kafka
+before 4.3 ends its process on a record that it cannot read.
 
 Invariants:
-- `encode_record(decode_record(value))` gives `value` back for every record that Kafka 4.3 writes;
+- `encode_record(decode_record(value))` gives `value` back for every record that Kafka 4.3 writes,
+  the version of a registration aside;
 - decoding raises `MalformedFrame` or `ProtocolError` and nothing else, whatever the bytes.
 
 Source: KIP-631 (the metadata log).
@@ -18,11 +20,18 @@ from functools import lru_cache
 from typing import Final
 
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.metadata.records import RECORD_TYPES, BrokerRegistrationChangeRecord, MetadataRecord
+from tidelog.metadata.records import (
+    RECORD_TYPES,
+    BrokerRegistrationChangeRecord,
+    MetadataRecord,
+    RegisterBrokerRecord,
+)
 from tidelog.wire.notation import read_uvarint, write_uvarint
 from tidelog.wire.schema import read_entity, write_entity
 
 FRAME_VERSION: Final = 1
+_OLDEST_REGISTRATION: Final = 3
+"""The version of Kafka 3.7 to 4.2."""
 
 _LATER_FIELDS: Final[dict[type, list[tuple[str, int, object]]]] = {
     record_type: [
@@ -80,6 +89,8 @@ def encode_record(entity: MetadataRecord, version: int | None = None) -> bytes:
 def _written_version(entity: MetadataRecord) -> int:
     if isinstance(entity, BrokerRegistrationChangeRecord):
         return _first_version_for(entity)
+    if isinstance(entity, RegisterBrokerRecord):
+        return max(_OLDEST_REGISTRATION, _first_version_for(entity))
     return entity.__latest__
 
 

@@ -1,7 +1,9 @@
 """The feature levels that this software can run."""
 
-from tests.unit.broker.one_node import SETTINGS
-from tidelog.broker.features import FEATURES, METADATA_VERSION, has_consumer_groups
+from dataclasses import replace
+
+from tests.unit.broker.one_node import SETTINGS, OneNode
+from tidelog.broker.features import FEATURES, METADATA_VERSION, has_consumer_groups, version_for
 from tidelog.config import parse_node_config
 from tidelog.controller.bootstrap import activation_records
 from tidelog.metadata.image import EMPTY_IMAGE
@@ -28,6 +30,16 @@ def test_a_new_cluster_finalises_only_levels_that_this_software_runs():
     for name, level in levels.items():
         low, high = FEATURES[name]
         assert low <= level <= high, name
+
+
+def test_an_older_broker_gets_the_version_before():
+    node = OneNode()
+    node.add_broker(2)
+    peer = node.broker.image.brokers[2]
+    older = replace(peer, features={**peer.features, "metadata.version": (7, 25)})
+    assert [version_for(each, 18, 26) for each in (None, peer, older)] == [18, 18, 17]
+    newer = replace(peer, features={**peer.features, "metadata.version": (7, 26)})
+    assert version_for(newer, 18, 26) == 18
 
 
 def test_a_node_that_knows_no_levels_refuses_no_client():

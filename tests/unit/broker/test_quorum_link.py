@@ -151,6 +151,18 @@ def test_a_follower_fetches_on_a_connection_of_its_own(voters):
     assert (partition.fetch_offset, partition.current_leader_epoch) == (0, 5)
 
 
+def test_a_leader_that_cuts_fetches_gets_the_version_before_until_it_cuts_again(voters):
+    """Apache Kafka before 4.1 closes the connection on a version that it does not know."""
+    voters.wait(ApiKey.VOTE)
+    voters.announce(2, 5)
+    versions = []
+    for _ in range(5):
+        connection, header, _, _ = voters.wait(ApiKey.FETCH)[0]
+        versions.append(header.api_version)
+        voters.node.receive(Closed(connection, CloseReason.PEER))
+    assert versions == [FETCH_VERSION, FETCH_VERSION, FETCH_VERSION - 1, *[FETCH_VERSION] * 2]
+
+
 def test_a_fetch_of_the_metadata_log_is_answered_in_the_version_of_its_request():
     node = OneNode()
     topic_id = bytes(15) + b"\x01"

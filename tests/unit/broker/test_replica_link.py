@@ -24,7 +24,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition, Uuid
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.replication.messages import AlterPartitionProposal, SendAlterPartition
+from tidelog.replication.messages import AlterPartitionProposal, SendAlterPartition, SendFetch
 from tidelog.replication.messages import IsrMember as Member
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey, parse_header
@@ -172,6 +172,26 @@ def test_a_new_life_of_a_broker_ends_the_connections_to_its_former_one(leader):
     assert effects.take() == [Close(connection_id) for connection_id in made]
     assert [output.token for output in peers.take_outputs()] == ["token"]
     assert not peers.probe(2)
+
+
+@pytest.mark.parametrize(("highest", "version"), [(25, FETCH_VERSION - 1), (30, FETCH_VERSION)])
+def test_an_older_leader_is_asked_in_a_version_that_it_knows(leader, highest, version):
+    effects = EffectQueue()
+    peers = PeerChannels(effects)
+    link = ReplicaLink(leader.node.node.config, leader.node.broker.replicas, peers)
+    image = leader.node.broker.image
+    features = {**image.brokers[2].features, "metadata.version": (7, highest)}
+    of_version = replace(image.brokers[2], features=features)
+    link.on_image(replace(image, brokers={**image.brokers, 2: of_version}))
+    leader.accept()
+    _, request = leader.request()
+    link.send(SendFetch(2, None, request), Instant(0))
+    (connect,) = effects.take()
+    peers.on_connected(connect.connection)
+    peers.flush()
+    (sent,) = effects.take()
+    (frame,) = FrameReader().feed(b"".join(sent.chunks))
+    assert parse_header(frame)[0].api_version == version
 
 
 # ISR proposals -----------------------------------------------------------------------------

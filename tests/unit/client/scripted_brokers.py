@@ -42,7 +42,8 @@ _UNSAID: Mapping[str, Any] = {
 
 
 class ScriptedBrokers:
-    """Some brokers on free ports of this machine, until the `with` block ends."""
+    """Some brokers on free ports of this machine, until the `with` block ends. An answer to
+    ApiVersions has what is to stand beside the API keys."""
 
     def __init__(self, answers: Mapping[ApiKey, Answer] | None = None, nodes: int = 1) -> None:
         # How each API is answered; without an answer the broker hangs up.
@@ -91,7 +92,7 @@ class ScriptedBrokers:
             rows = [
                 {"api_key": k, "min_version": 0, "max_version": v} for k, v in self.served.items()
             ]
-            return _encoded(header, {"api_keys": rows})
+            return _encoded(header, {"api_keys": rows, **(self.respond(node, key, None) or {})})
         if key is ApiKey.FETCH:
             request: Any = fetch.parse_request(version, frame, body)
         elif key is ApiKey.PRODUCE:

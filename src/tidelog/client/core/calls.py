@@ -29,7 +29,7 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: 1,
     ApiKey.DELETE_GROUPS: 2,
     ApiKey.FIND_COORDINATOR: 4,
-    ApiKey.API_VERSIONS: 0,
+    ApiKey.API_VERSIONS: 4,
     ApiKey.INIT_PRODUCER_ID: 4,
     ApiKey.WRITE_TXN_MARKERS: 2,
     ApiKey.DESCRIBE_PRODUCERS: 0,

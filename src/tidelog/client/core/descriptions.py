@@ -1,10 +1,11 @@
 """What an administrator sees of a cluster: plain values, ready to be printed or compared, and how
 they are read from answers.
 
-Source: KIP-595 (DescribeQuorum), KIP-700 (DescribeCluster), KIP-853 (voters), KIP-966 (ELR).
+Source: KIP-584 (features), KIP-595 (DescribeQuorum), KIP-700 (DescribeCluster), KIP-853 (voters),
+KIP-966 (ELR).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -185,6 +186,27 @@ class QuorumDescription:
         )
         leader, epoch = int(found.leader_id), int(found.leader_epoch)
         return cls(leader, epoch, int(found.high_watermark), voters, observers)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureDescription:
+    """The feature levels of one broker's software and of its cluster (KIP-584)."""
+
+    supported: Mapping[str, tuple[int, int]]
+    """The lowest and the highest level that the broker can run."""
+    finalised: Mapping[str, int]
+    """What the cluster runs, as the broker knows it."""
+
+    @classmethod
+    def read(cls, answer: Any) -> Self:
+        """From ApiVersions, version 3 or newer. Raises `AdminError`."""
+        check(error_of(answer.error_code), None, "describe the features")
+        ranges = {
+            str(each.name): (int(each.min_version), int(each.max_version))
+            for each in answer.supported_features
+        }
+        levels = {str(each.name): int(each.max_version_level) for each in answer.finalized_features}
+        return cls(ranges, levels)
 
 
 def _ids(nodes: Iterable[int] | None) -> tuple[int, ...]:

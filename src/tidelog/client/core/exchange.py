@@ -13,6 +13,7 @@ After any `Unreachable` the connection is of no use. Source: the Kafka protocol 
 """
 
 from collections import deque
+from dataclasses import replace
 from itertools import count
 from struct import Struct
 from typing import Any, Final
@@ -28,7 +29,7 @@ MAX_ANSWER_BYTES: Final = 256 << 20
 _LENGTH: Final = Struct(">i")
 
 
-_API_VERSIONS: Final = request(ApiKey.API_VERSIONS)
+_API_VERSIONS: Final = replace(request(ApiKey.API_VERSIONS), newest=0)
 
 
 class Exchange:

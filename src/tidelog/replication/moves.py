@@ -91,13 +91,11 @@ class Move:
     then: LogDirectory | None = None
     """Where it is to go when this move has ended."""
 
-    def compares(self, log: Log) -> bool:
+    def must_compare(self, log: Log, future: Log) -> bool:
         """Whether the log may have lost what the copy has, since they were compared last."""
-        cut_count = log.ledger.truncation_count
-        if log is self.log and cut_count == self.cut_count:
-            return False
-        self.log, self.cut_count = log, cut_count
-        return True
+        before, now = (self.log, self.cut_count), (log, log.ledger.truncation_count)
+        self.log, self.cut_count = now
+        return before != now or future.log_end_offset < log.log_start_offset
 
 
 class ReplicaMoves:
@@ -326,7 +324,7 @@ class ReplicaMoves:
         be done."""
         current, data = partition.log, b""
         try:
-            if move.compares(current):
+            if move.must_compare(current, future):
                 copying.reconcile(future, current)
             copying.follow_bounds(future, current)
         except (StorageError, CorruptBatch) as error:

@@ -57,6 +57,7 @@ from tidelog.replication.events.moves import MoveBegan, MoveEnded, MoveGivenUp
 from tidelog.replication.hosting import placed_here
 from tidelog.replication.partition import Partition
 from tidelog.replication.shared import Env
+from tidelog.replication.throttle import UNLIMITED
 
 
 class MoveFlush(NamedTuple):
@@ -101,7 +102,17 @@ class Move:
 class ReplicaMoves:
     """The moves of one node."""
 
-    __slots__ = ("_at", "_env", "_flush_number", "_found", "_moves", "_ready", "_reports", "_stir")
+    __slots__ = (
+        "_at",
+        "_env",
+        "_flush_number",
+        "_found",
+        "_moves",
+        "_rate",
+        "_ready",
+        "_reports",
+        "_stir",
+    )
 
     def __init__(self, env: Env, reports: DirectoryReports, stir: Callable[[], None]) -> None:
         self._env = env
@@ -115,6 +126,8 @@ class ReplicaMoves:
         self._ready: dict[TopicPartition, None] = {}
         # When that is done; `None` if there are none.
         self._at: Instant | None = None
+        # The throttle with which that instant was reckoned.
+        self._rate = UNLIMITED
         # Copies that a former process has left, until their replicas are hosted; `None` before the
         # logs are loaded.
         self._found: set[TopicPartition] | None = None
@@ -235,10 +248,11 @@ class ReplicaMoves:
             self._found = set(directories.futures)
         for key in list(self._moves):
             self._forget_ended(key)
-        if self._at is None or now < self._at:
+        quota = self._env.throttles.moves
+        if self._at is None or (now < self._at and quota.rate == self._rate):
             return
-        self._at = free_at = self._env.throttles.moves.free_at(now)
-        if free_at is not None:
+        self._at, self._rate = quota.free_at(now), quota.rate
+        if self._at is not None:
             return
         self._env.trace.steps.begin("moves between directories")
         left = MOVE_BYTES_PER_TURN

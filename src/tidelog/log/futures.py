@@ -152,7 +152,7 @@ class FutureLogs:
         self._number += 1
         log.ledger.begin_after(self._number)
         log.ledger.is_future = True
-        # Nobody reads it.
+        # No reader ever asks it.
         log.tail = TailCache(TailBudget(), 0)
         future = self.logs[key] = FutureLog(log, effects)
         return future

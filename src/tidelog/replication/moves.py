@@ -13,7 +13,7 @@ log's plain name and takes the log's place |
 The replica leads or follows all the time, from the one log or the other.
 
 **Why the controller knows before** (KIP-858). Once the log is in the new directory, a failure of
-that directory must tell the controller which replicas are gone. From the report to the swap it is
+that directory must show the controller which replicas are gone. From the report to the swap it is
 the other way round: the log is where the metadata does not say. If that directory fails, the
 replica is reported as lost (`Roles.lose_directories`). If the process dies as well, the next one
 finds a copy in the directory that the metadata names and no log: it makes none anew, which would be
@@ -117,7 +117,7 @@ class ReplicaMoves:
     def __init__(self, env: Env, reports: DirectoryReports, stir: Callable[[], None]) -> None:
         self._env = env
         self._reports = reports
-        # Tells `Replicas` that some input has come.
+        # Reports to `Replicas` that some input has come.
         self._stir = stir
         # What moves; the cleaner leaves these alone.
         self._moves: dict[TopicPartition, Move] = {}

@@ -241,7 +241,7 @@ def test_the_former_log_stays_until_the_copy_is_durable(seed: int) -> None:
     assert len(bench.records) == count
 
 
-def test_a_copy_alone_is_no_log() -> None:
+def test_a_copy_alone_does_not_count() -> None:
     """Goal: where the disk with the log is missing, and the metadata names the disk with the copy,
     the copy is known not to be the log."""
     bench = MoveBench()

@@ -12,7 +12,7 @@ KEY = ApiKey.ALTER_REPLICA_LOG_DIRS
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_each_replica_has_its_answer(node, wire, version):
-    """Those of topic `t` are where the first path wants them; the second is no directory."""
+    """Those of topic `t` are where the first path wants them; the second path leads nowhere."""
     topics = [{"name": "t", "partitions": (0, 7)}, {"name": "absent", "partitions": (0,)}]
     dirs = [
         {"path": node.disk.root, "topics": topics},

@@ -191,6 +191,15 @@ RECORDS_CLEANED_PER_STEP: Final = 500
 MOVE_BYTES_PER_TURN: Final = 1 << 20
 """What moves between log directories copy in one turn: a few milliseconds."""
 
+MOVE_BATCHES_PER_TURN: Final = 500
+"""As many batches cost as much as those bytes; where they are small, slices are smaller."""
+
+MOVE_STEPS_PER_TURN: Final = 32
+"""Steps of moves in one turn: a flush that is asked for, a log that takes another's place."""
+
+MOVE_FIRST_BYTES: Final = 1 << 16
+"""The first slice of a copy, before it is known how large batches are."""
+
 MOVE_PAUSE_MS: Final = 1
 """Between two of these turns: whatever has arrived goes first."""
 

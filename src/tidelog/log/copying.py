@@ -21,6 +21,7 @@ from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
 from tidelog.log.rolling import write_snapshot
 from tidelog.log.tail_cache import TailBudget, TailCache
+from tidelog.records.batch import batch_size_at
 
 _ANY_EPOCH: Final = (1 << 31) - 1
 
@@ -49,6 +50,15 @@ def reconcile(future: Log, current: Log) -> None:
 def _restart(future: Log, start: int) -> None:
     if (future.log_start_offset, future.log_end_offset) != (start, start):
         future.truncate_fully_and_start_at(start)
+
+
+def batch_count(data: Buffer) -> int:
+    """How many whole batches these are."""
+    count = position = 0
+    while size_bytes := batch_size_at(data, position):
+        position += size_bytes
+        count += 1
+    return count
 
 
 def copy_some(data: Buffer, future: Log) -> None:

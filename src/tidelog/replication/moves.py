@@ -39,12 +39,19 @@ Source: KIP-113, KIP-858; Kafka's `ReplicaAlterLogDirsThread`.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.env.effects import Flush
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, StorageError
-from tidelog.limits import MOVE_BYTES_PER_TURN, MOVE_PAUSE_MS, MOVE_RETRY_MS
+from tidelog.limits import (
+    MOVE_BATCHES_PER_TURN,
+    MOVE_BYTES_PER_TURN,
+    MOVE_FIRST_BYTES,
+    MOVE_PAUSE_MS,
+    MOVE_RETRY_MS,
+    MOVE_STEPS_PER_TURN,
+)
 from tidelog.log import copying
 from tidelog.log.directory import LogDirectory
 from tidelog.log.futures import FutureLog, has_room_for_name
@@ -58,6 +65,9 @@ from tidelog.replication.hosting import placed_here
 from tidelog.replication.partition import Partition
 from tidelog.replication.shared import Env
 from tidelog.replication.throttle import UNLIMITED
+
+_BATCH_PRICE: Final = MOVE_BYTES_PER_TURN // MOVE_BATCHES_PER_TURN
+_STEP_PRICE: Final = MOVE_BYTES_PER_TURN // MOVE_STEPS_PER_TURN
 
 
 class MoveFlush(NamedTuple):
@@ -83,6 +93,8 @@ class Move:
     cut_count: int = -1
     """How often that had been cut then."""
     copied_bytes: int = 0
+    slice_bytes: int = MOVE_FIRST_BYTES
+    """How much the next slice is at most: more of large batches than of small ones."""
     flush_number: int | None = None
     """The flush under way."""
     flushed_count: int = -1
@@ -193,6 +205,7 @@ class ReplicaMoves:
 
     def on_changed(self, partitions: dict[Partition, None], now: Instant) -> None:
         """These replicas may have other roles, logs or records."""
+        self._find()
         if not self._moves and not self._found:
             return
         for partition in partitions:
@@ -202,6 +215,10 @@ class ReplicaMoves:
                 self._resume(partition, now)
             elif key in self._moves:
                 self._make_ready(key, now)
+
+    def _find(self) -> None:
+        if self._found is None and self._env.directories.is_loaded:
+            self._found = set(self._env.directories.futures)
 
     def _resume(self, partition: Partition, now: Instant) -> None:
         """A former process has begun to move this replica."""
@@ -243,9 +260,7 @@ class ReplicaMoves:
 
     def work(self, now: Instant) -> None:
         """Copies a slice, if it is time, and takes the steps that are due."""
-        directories = self._env.directories
-        if self._found is None and directories.is_loaded:
-            self._found = set(directories.futures)
+        self._find()
         for key in list(self._moves):
             self._forget_ended(key)
         quota = self._env.throttles.moves
@@ -262,7 +277,7 @@ class ReplicaMoves:
             del self._ready[key]
             move = self._moves.get(key)
             if move is not None:
-                left -= self._step(key, move, now)
+                left -= max(_STEP_PRICE, self._step(key, move, now))
         if self._ready:
             self._make_ready(next(iter(self._ready)), now, MOVE_PAUSE_MS)
 
@@ -285,7 +300,7 @@ class ReplicaMoves:
             self._reports.compare(key, partition.topic_id, partition.image)
 
     def _step(self, key: TopicPartition, move: Move, now: Instant) -> int:
-        """Takes the next steps of a move; returns how many bytes that has copied."""
+        """Takes the next steps of a move; returns the price of what that has copied."""
         if move.flush_number is not None:
             return 0
         if move.source is not None:
@@ -302,10 +317,10 @@ class ReplicaMoves:
             self._make_ready(key, now, MOVE_RETRY_MS)
             return 0
         assert move.future is not None, f"{key} has no copy"
-        copied_bytes = self._copy(partition, move, move.future.log, now)
-        if copied_bytes is not None and move.given_up is None:
+        price = self._copy(partition, move, move.future.log, now)
+        if price is not None and move.given_up is None:
             self._go_on(partition, move, move.future, now)
-        return copied_bytes or 0
+        return price or 0
 
     def _maybe_make_copy(self, partition: Partition, move: Move) -> bool:
         """Makes the empty copy; returns whether there is one. A log that was there before has to be
@@ -334,8 +349,8 @@ class ReplicaMoves:
         )
 
     def _copy(self, partition: Partition, move: Move, future: Log, now: Instant) -> int | None:
-        """Copies a slice of what the copy lacks; returns how many bytes, `None` where that cannot
-        be done."""
+        """Copies a slice of what the copy lacks; returns its price in bytes, `None` where that
+        cannot be done."""
         current, data = partition.log, b""
         try:
             if move.must_compare(current, future):
@@ -346,7 +361,8 @@ class ReplicaMoves:
             return None
         try:
             if future.log_end_offset < current.log_end_offset:
-                data = bytes(copying.read_some(future, current, MOVE_BYTES_PER_TURN))
+                most_bytes = min(move.slice_bytes, MOVE_BYTES_PER_TURN)
+                data = bytes(copying.read_some(future, current, most_bytes))
         except (StorageError, LogDamaged) as error:
             self._env.changed.failed.append((partition, error))
             return None
@@ -359,7 +375,12 @@ class ReplicaMoves:
             return None
         move.copied_bytes += len(data)
         self._env.throttles.moves.record(len(data), now)
-        return len(data)
+        price = max(len(data), copying.batch_count(data) * _BATCH_PRICE)
+        if price > MOVE_BYTES_PER_TURN:
+            move.slice_bytes = max(1, len(data) // 2)
+        elif len(data) > move.slice_bytes // 2:
+            move.slice_bytes = min(2 * move.slice_bytes, MOVE_BYTES_PER_TURN)
+        return price
 
     def _fail_copy(
         self, partition: Partition, move: Move, error: StorageError | CorruptBatch

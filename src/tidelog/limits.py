@@ -188,6 +188,28 @@ CLEANING_PAUSE_MS: Final = 2
 RECORDS_CLEANED_PER_STEP: Final = 500
 """Records of one batch between two looks at that bound: a batch may have a hundred thousand."""
 
+MOVE_BYTES_PER_TURN: Final = 1 << 20
+"""What moves between log directories copy in one turn: a few milliseconds."""
+
+MOVE_BATCHES_PER_TURN: Final = 500
+"""As many batches cost as much as those bytes; where they are small, slices are smaller."""
+
+MOVE_STEPS_PER_TURN: Final = 32
+"""Steps of moves in one turn: a flush that is asked for, a log that takes another's place."""
+
+MOVE_FIRST_BYTES: Final = 1 << 16
+"""The first slice of a copy, before it is known how large batches are."""
+
+MOVE_PAUSE_MS: Final = 1
+"""Between two of these turns: whatever has arrived goes first."""
+
+MOVE_RETRY_MS: Final = 50
+"""Until a move is looked at again that waits for a cleaner, a cut or a checkpoint."""
+
+MAX_PREFERRED_DIRECTORIES: Final = 10_000
+"""Logs that do not exist yet of which an administrator has said where they are to go. Beyond it the
+oldest wish is forgotten."""
+
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 

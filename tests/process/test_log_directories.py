@@ -1,14 +1,16 @@
-"""A node with two log directories, as an administrator's client sees it, and starts without one."""
+"""A node with two log directories: an administrator's client moves a replica, one is missing."""
 
 import shutil
 
 import pytest
 
 from tidelog.testing import LocalCluster
+from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
 
 PARTITIONS = 6
+RECORDS = 300
 
 
 def test_partitions_lie_on_both_disks_and_one_may_be_missing(tmp_path) -> None:
@@ -56,3 +58,66 @@ def test_partitions_lie_on_both_disks_and_one_may_be_missing(tmp_path) -> None:
         for number in range(PARTITIONS):
             producer.produce("orders", b"value", partition=number)
         assert producer.flush(30) == 0
+
+
+def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
+    """The throttle lets a third of the log pass before the kill, and all of it afterwards."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+    from kafka.admin import KafkaAdminClient
+
+    roots = [tmp_path / "a", tmp_path / "b"]
+    config = {"log.dirs": ",".join(map(str, roots))}
+    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=config) as cluster:
+        cluster.create_topic("orders", partitions=1, replication_factor=1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for number in range(RECORDS):
+            producer.produce("orders", b"%06d" % number + b"v" * 10_000, partition=0)
+            producer.poll(0)
+        assert producer.flush(30) == 0
+
+        def rate(value: str) -> None:
+            name = "replica.alter.log.dirs.io.max.bytes.per.second"
+            entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+            admin.incremental_alter_configs([broker])[broker].result(30)
+
+        def described() -> dict[str, tuple[bool, int]]:
+            admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+            (broker,) = admin.describe_log_dirs()
+            admin.close()
+            return {
+                row["log_dir"]: (one["is_future_key"], one["offset_lag"])
+                for row in broker["log_dirs"]
+                for topic in row["topics"]
+                for one in topic["partitions"]
+            }
+
+        ((source, state),) = described().items()
+        (target,) = {str(root) for root in roots} - {source}
+        assert state == (False, 0)
+        rate("1")
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+        (code,) = admin.alter_replica_log_dirs({("orders", 0, 1): target}).values()
+        admin.close()
+        assert code.errno == 0
+        wait_until(lambda: described()[target][1] < RECORDS, 30, "copied slice")
+        copied = described()
+        assert copied[source] == (False, 0)
+        assert copied[target][0] and copied[target][1] > 0
+        cluster.kill(1)
+        cluster.start_node(1)
+        cluster.wait_until_ready()
+        rate(str(1 << 40))
+        wait_until(lambda: described() == {target: (False, 0)}, 30, "end of the move")
+        for number in range(RECORDS, RECORDS + 10):
+            producer.produce("orders", b"%06d" % number, partition=0)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+        consumer.assign([TopicPartition("orders", 0, 0)])
+        read: list[int] = []
+        while len(read) < RECORDS + 10:
+            read += [int(each.value()[:6]) for each in consumer.consume(500, 10)]
+        consumer.close()
+        assert read == list(range(RECORDS + 10))

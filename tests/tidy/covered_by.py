@@ -170,6 +170,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/workloads/admin.py": "tests/sim/test_client_checks.py",
     "sim/workloads/cluster_view.py": "tests/sim/test_client_checks.py",
     "sim/workloads/committer.py": "tests/sim/test_ablations.py",
+    "sim/workloads/disk_moves.py": "tests/sim/test_disk_moves.py",
     "sim/workloads/keyed.py": "tests/sim/test_keyed.py",
     "sim/workloads/transaction_reader.py": "tests/sim/test_transactions.py",
     "sim/workloads/transactor.py": "tests/sim/test_transactions.py",

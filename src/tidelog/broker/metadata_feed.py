@@ -69,7 +69,9 @@ class MetadataFeed:
             own = image.broker_configs(self._config.node_id)
             dynamic = resolve_dynamic_config(own, image.broker_configs(None))
             self._replicas.set_throttled_rates(
-                leader=dynamic.leader_throttled_rate, follower=dynamic.follower_throttled_rate
+                leader=dynamic.leader_throttled_rate,
+                follower=dynamic.follower_throttled_rate,
+                moves=dynamic.moves_rate,
             )
 
     def _log_configs(self) -> "_LogConfigs":

@@ -51,6 +51,7 @@ from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition
 from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
+from tidelog.replication.moves import MoveFlush
 from tidelog.security.principal_mapping import PrincipalRules
 
 MAX_ROUNDS: Final = 1000
@@ -391,7 +392,7 @@ class Node:
         match subject:
             case LogFlush() if subject.topic_partition != METADATA_PARTITION:
                 self._replicas.on_flushed(subject, now)
-            case CleanedFlush():
+            case CleanedFlush() | MoveFlush():
                 self._replicas.on_flushed(subject, now)
             case LogsRecovered():
                 self._directories.on_logs_recovered(subject)

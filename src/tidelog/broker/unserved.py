@@ -1,8 +1,8 @@
 """What Apache Kafka may have left in a log directory and this software cannot go on with.
 
 A node that opened such a directory would lose something without a word: the records of a tiered
-topic that are only in the remote tier, or a replica on its way to another disk. So a node looks
-before it writes a byte, and does not start; `tidelog migrate check` names all of it beforehand.
+topic that are only in the remote tier. So a node looks before it writes a byte, and does not start;
+`tidelog migrate check` names all of it beforehand.
 
 Whether topics are tiered is in the metadata. A start does not decode all of it for that: the
 property's name is looked for in the bytes, which are not compressed, and only where it is found the
@@ -11,7 +11,7 @@ metadata is read.
 Left out: identity (`log/identity.py`), feature levels, which the controller judges when the broker
 registers, and records of a newer kind, which end the replay of the metadata log with their reason.
 
-Source: KIP-113 (future replicas), KIP-405 (tiered storage).
+Source: KIP-405 (tiered storage).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,6 @@ from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
 from tidelog.kraft.snapshot_format import parse_snapshot_name, read_snapshot, snapshot_name
 from tidelog.log.file_names import LOG_SUFFIX
-from tidelog.log.partition_directories import is_future_replica
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
@@ -44,12 +43,6 @@ class Hindrance(NamedTuple):
 
 def hindrances(disk: Disk) -> Iterator[Hindrance]:
     """What is in a log directory. Raises `StorageError` for one that cannot be read."""
-    for name in sorted(filter(is_future_replica, disk.list_dir())):
-        yield Hindrance(
-            f"{disk.root}/{name}",
-            "a replica is on its way to another disk, and Apache Kafka has not finished it",
-            "let Kafka finish the move (`kafka-reassign-partitions.sh --verify`), then stop it",
-        )
     if _names_tiered(disk):
         # Damage is for the recovery of the metadata log to judge.
         with suppress(StorageError):

@@ -6,7 +6,7 @@ name for every broker. Precedence: the broker's own, every broker's, the file, t
 | kind | properties |
 | --- | --- |
 | of logs | the first broker synonym of each topic configuration, `producer.id.expiration.ms` |
-| of replication | the two throttled rates, which have no effect in a file |
+| of replication | the three throttled rates, which have no effect in a file |
 | without an effect here | pools of threads, the cleaner's buffers, limits of connections |
 
 Everything else is read only. So are the synonyms in minutes and hours: they are for files, and a
@@ -32,6 +32,7 @@ from tidelog.config.values import LONG_MAX, DynamicBrokerConfig
 
 LEADER_RATE: Final = "leader.replication.throttled.rate"
 FOLLOWER_RATE: Final = "follower.replication.throttled.rate"
+MOVES_RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 
 _RATES: Final = rows("""
@@ -40,7 +41,7 @@ leader.replication.throttled.rate LONG >= 0 = 9223372036854775807
 follower.replication.throttled.rate LONG >= 0 = 9223372036854775807
     Bytes a second that throttled followers here fetch.
 replica.alter.log.dirs.io.max.bytes.per.second LONG >= 0 = 9223372036854775807
-    Taken for Kafka's sake: there is one log directory.
+    Bytes a second that replicas here copy that move to another log directory.
 """)
 
 _WITHOUT_EFFECT: Final = rows("""
@@ -86,4 +87,4 @@ def resolve_dynamic_config(*levels: Mapping[str, str]) -> DynamicBrokerConfig:
                 return value
         return LONG_MAX
 
-    return DynamicBrokerConfig(rate(LEADER_RATE), rate(FOLLOWER_RATE))
+    return DynamicBrokerConfig(rate(LEADER_RATE), rate(FOLLOWER_RATE), rate(MOVES_RATE))

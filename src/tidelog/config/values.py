@@ -332,6 +332,8 @@ class DynamicBrokerConfig:
     """Bytes a second to throttled followers (`leader.replication.throttled.rate`)."""
     follower_throttled_rate: int = LONG_MAX
     """Bytes a second by throttled followers (`follower.replication.throttled.rate`)."""
+    moves_rate: int = LONG_MAX
+    """Bytes a second by moves (`replica.alter.log.dirs.io.max.bytes.per.second`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,8 @@ class Disk(Protocol):
         the directory. Blocks; for start-up and formatting only."""
 
     def rename(self, source: str, target: str) -> None:
-        """Renames a file or directory; the target must not exist."""
+        """Renames a file or directory; the target must not exist. Files below a directory that are
+        open stay open, and have their new paths."""
 
     def link(self, source: str, target: str) -> bool:
         """Gives a file a second name, which must not exist; each name is deleted by itself. Returns

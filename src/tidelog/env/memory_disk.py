@@ -217,6 +217,11 @@ class MemoryDisk:
         parent = self._parent(target)
         assert parent is self._parent(source), f"rename of `{source}` to another directory"
         parent.change((_name(source), None), (_name(target), node))
+        if isinstance(node, Directory):
+            below = f"{source}/"
+            for handle in self._handles:
+                if handle.path.startswith(below):
+                    handle.path = f"{target}/{handle.path.removeprefix(below)}"
 
     def link(self, source: str, target: str) -> bool:
         """Takes the space of a second file: each name gives it back."""

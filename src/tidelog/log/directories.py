@@ -12,7 +12,13 @@ own, which gets no other log.
 directory with the fewest logs takes it, and the broker reports that directory to the controller. A
 log that the metadata places in a directory that is not here may be in one that is offline: then no
 new log is made, because that would be an empty one. An operator who takes the broken directory out
-of `log.dirs` has decided that the log is to be made anew.
+of `log.dirs` has decided that the log is to be made anew. An administrator may have said before
+where a log is to go that does not exist yet (`prefer`).
+
+**Moves.** A log that moves to another directory is copied there first (`futures.py`). The metadata
+names the new directory before the copy takes the log's place. So where a start finds a copy in the
+directory that the metadata names, and no log, the log is in a directory that is not there now
+(`has_lost_original`).
 
 **Offline directories.** The first storage error in a directory takes it offline for the rest of the
 process's life: nothing is read or written there any more. Without the directory of the metadata log
@@ -21,10 +27,11 @@ offline was not stopped cleanly: that directory has no marker.
 
 Invariant `OneDirectoryPerLog`: no partition that is hosted has logs in two directories. A start may
 find such *copies*: a log was made anew while the directory with the former one was offline, before
-the controller had a report of either. The metadata decides which of them is the replica, and
-the others are set aside (`settle`). Kafka does not start then.
+the controller had a report of either; or a move was about to end, and only one of them is complete.
+The one with the most records is the replica (`settle`). Of the others those are deleted whose
+records it has, the rest is set aside. Kafka does not start then.
 
-Source: KIP-112, KIP-858; Kafka's `LogManager`.
+Source: KIP-112, KIP-113, KIP-858; Kafka's `LogManager`.
 """
 
 import sys
@@ -36,9 +43,12 @@ from typing import NamedTuple, TypeVar
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import LogDamaged, StorageError
+from tidelog.limits import MAX_PREFERRED_DIRECTORIES
 from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.copying import hand_over
 from tidelog.log.deleted_files import DeletedSegment
 from tidelog.log.directory import DirectoryClosed, LogDirectory, LogsRecovered
+from tidelog.log.futures import FutureLog
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.repair import Damage
@@ -81,6 +91,8 @@ class LogDirectories:
         self.offline = dict(offline)
         # Whether other logs may be beside the metadata log.
         self._first_takes_logs = first_takes_logs
+        # Where logs are to go that do not exist yet, the newest wish last.
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
         # Directories that have gone offline and that `take_failed` has not returned.
         self._failed: list[tuple[LogDirectory, str]] = []
         # Every log in service, and every damaged one, wherever it is.
@@ -135,25 +147,32 @@ class LogDirectories:
         return [each for each in online if key in each.logs or key in each.damaged]
 
     def settle(self, key: TopicPartition, topic_id: TopicId, said: Uuid) -> list[LogDirectory]:
-        """Sets all copies of a log aside but one: that of the topic, in the directory `said` by the
-        metadata, with the most records. Returns where the others were. Raises `StorageError`."""
+        """Keeps one of the copies of a log: that of the topic, with the newest epoch and the most
+        records, in the directory `said` by the metadata. The others are deleted if it has all that
+        they have, else set aside. Returns where these were. Raises `StorageError`."""
         copies = self.copies_of(key) if len(self.online) > 1 else []
         if len(copies) < 2:
             return []
 
-        def worth(directory: LogDirectory) -> tuple[bool, bool, int, int]:
+        def worth(directory: LogDirectory) -> tuple[bool, int, int, bool]:
             is_said = directory.directory_id == said
             log = directory.logs.get(key)
             if log is None:
-                return directory.damaged[key].topic_id == topic_id, is_said, -1, -1
-            return log.topic_id == topic_id, is_said, log.latest_epoch, log.log_end_offset
+                return directory.damaged[key].topic_id == topic_id, -1, -1, is_said
+            return log.topic_id == topic_id, log.latest_epoch, log.log_end_offset, is_said
 
         kept = max(copies, key=worth)
-        others = [each for each in copies if each is not kept]
-        for directory in others:
+        aside = []
+        for directory in copies:
+            if directory is kept:
+                continue
             with self._using(directory):
-                directory.set_aside(key)
-        return others
+                if _has_all_of(kept.logs.get(key), directory.logs.get(key)):
+                    directory.schedule_delete(key)
+                else:
+                    directory.set_aside(key)
+                    aside.append(directory)
+        return aside
 
     def _holder_of(self, key: TopicPartition) -> LogDirectory:
         directory = self.of(key)
@@ -258,21 +277,27 @@ class LogDirectories:
     def create(
         self, key: TopicPartition, topic_id: TopicId, config: LogConfig, wanted: Uuid = ZERO_UUID
     ) -> Log:
-        """Makes a new empty log where `place_of` says. Raises `StorageError`."""
+        """Makes a new empty log where `prefer` or `place_of` says. Raises `StorageError`."""
         directory = self.place_of(wanted)
         assert directory is not None, f"{key} may be in a directory that is offline"
+        preferred = self._preferred.pop(key, None)
+        if preferred in self.hosting:
+            directory = preferred
+        self._drop_copies(key)
         with self._using(directory):
             return directory.create(key, topic_id, config)
 
     def schedule_delete(self, key: TopicPartition) -> None:
         """Takes a log out of service, and its files away later. In a directory that is offline
         they stay. Raises `StorageError`."""
+        self._drop_copies(key)
         for directory in self.copies_of(key):
             with self._using(directory):
                 directory.schedule_delete(key)
 
     def set_aside(self, key: TopicPartition) -> None:
         """Takes a log out of service and keeps its files. Raises `StorageError`."""
+        self._drop_copies(key)
         for directory in self.copies_of(key):
             with self._using(directory):
                 directory.set_aside(key)
@@ -286,6 +311,68 @@ class LogDirectories:
         directory = self._holder_of(key)
         with self._using(directory):
             return directory.repair(key, topic_id, config)
+
+    # Moves -----------------------------------------------------------------------------------
+
+    def at(self, root: str) -> LogDirectory | None:
+        """The directory in service that an administrator names by its path."""
+        return next((each for each in self.hosting if each.disk.root == root), None)
+
+    def prefer(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """A log that does not exist yet is to be made there."""
+        self._preferred.pop(key, None)
+        self._preferred[key] = directory
+        if len(self._preferred) > MAX_PREFERRED_DIRECTORIES:
+            del self._preferred[next(iter(self._preferred))]
+
+    def target_of(self, key: TopicPartition) -> LogDirectory | None:
+        """The directory with the copy of a log that moves; `None` for none."""
+        online = self.online.values()
+        return next((each for each in online if key in each.futures.logs), None)
+
+    def has_lost_original(self, key: TopicPartition, said: Uuid) -> bool:
+        """Whether only an unfinished copy of a log is in the directory that the metadata names."""
+        target = self.target_of(key)
+        return target is not None and target.directory_id == said and self.of(key) is None
+
+    @property
+    def futures(self) -> list[TopicPartition]:
+        """The partitions with a copy in some directory."""
+        return [key for each in self.online.values() for key in each.futures.logs]
+
+    def begin_move(self, log: Log, target: LogDirectory) -> FutureLog:
+        """Makes the empty copy of a log. Raises `StorageError`."""
+        with self._using(target):
+            return target.futures.create(log.topic_partition, log.topic_id, log.config)
+
+    def end_move(self, key: TopicPartition, target: LogDirectory) -> Log:
+        """Puts the copy in the place of the log, which is closed, and returns it. Raises
+        `StorageError`."""
+        source = self._holder_of(key)
+        with self._using(target):
+            log = target.futures.promote(key)
+            hand_over(source.logs[key], log)
+        source.retire(key)
+        target.logs[key] = log
+        return log
+
+    def drop_future(self, key: TopicPartition) -> None:
+        """Gives a copy up, if there is one. Raises `StorageError`."""
+        target = self.target_of(key)
+        if target is not None:
+            with self._using(target):
+                target.futures.drop(key)
+
+    def drop_replaced(self, key: TopicPartition) -> None:
+        """The copies that have taken a log's place are durable. Raises `StorageError`."""
+        for directory in list(self.online.values()):
+            if key in directory.futures.replaced:
+                with self._using(directory):
+                    directory.futures.drop_replaced(key)
+
+    def _drop_copies(self, key: TopicPartition) -> None:
+        self.drop_future(key)
+        self.drop_replaced(key)
 
     # Files of deleted logs and segments --------------------------------------------------------
 
@@ -374,5 +461,13 @@ class LogDirectories:
 
 
 def _log_count(directory: LogDirectory) -> int:
-    count = len(directory.logs) + len(directory.damaged)
+    count = len(directory.logs) + len(directory.damaged) + len(directory.futures.logs)
     return count - (METADATA_PARTITION in directory.logs)
+
+
+def _has_all_of(kept: Log | None, other: Log | None) -> bool:
+    """Whether all records of a log are in another of the same partition (`LogMatching`)."""
+    if kept is None or other is None or kept.topic_id != other.topic_id:
+        return False
+    end = kept.end_offset_for_epoch(other.latest_epoch)
+    return end.leader_epoch == other.latest_epoch and end.end_offset >= other.log_end_offset

@@ -40,6 +40,7 @@ import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from tidelog.config import LogConfig
@@ -52,6 +53,7 @@ from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.deleted_files import DeletedFiles
 from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
+from tidelog.log.futures import FutureLogs
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import make_log, opened, read_topic_id
 from tidelog.log.log import Log
@@ -128,7 +130,9 @@ class LogDirectory:
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
         # Directories of logs that were deleted or set aside; none before the logs are loaded.
-        self._renamed = RenamedDirectories(env.disk, self.directory_id, [])
+        self._renamed = RenamedDirectories(env.disk, self.directory_id)
+        # Logs that move here from another directory, and those that have left for one.
+        self.futures = FutureLogs(env, self._renamed)
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
         self._written: dict[str, checkpoint.OffsetLines] = {}
@@ -177,13 +181,14 @@ class LogDirectory:
     def _begin_start(self, clean: bool, wall_ms: int, most_work: int) -> _Start:
         disk = self._env.disk
         names = disk.list_dir()
-        self._renamed = RenamedDirectories(disk, self.directory_id, names)
+        self._renamed.find(names)
         found, are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         parsed = map(partition_directories.parse_partition_name, names)
         waiting = deque(partition for partition in parsed if partition is not None)
         if METADATA_PARTITION in waiting:
             waiting.remove(METADATA_PARTITION)
             waiting.appendleft(METADATA_PARTITION)
+        waiting.extend(self.futures.find(names))
         known = {partition: found.pop(partition, Checkpoints()) for partition in waiting}
         for partition, checkpoints in found.items():
             if checkpoints.recovery_point > checkpoints.log_start_offset:
@@ -242,6 +247,12 @@ class LogDirectory:
         partition = start.waiting.popleft()
         is_metadata = partition == METADATA_PARTITION
         checkpoints = start.known.pop(partition) if is_metadata else start.known[partition]
+        if self.futures.is_found(partition):
+            yield from self.futures.open(
+                partition, self._default_config, checkpoints, start.clean, start.wall_ms
+            )
+            yield LOG_LOADING_WORK
+            return
         if is_metadata and not start.clean:
             # A voter truncates only above the high watermark, and writes no checkpoint then.
             durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
@@ -276,9 +287,15 @@ class LogDirectory:
         loaded = DirectoryLoaded(root=root, reason=reason, logs=logs, damaged=damaged)
         self._env.trace.event(loaded)
 
-    def _not_loaded(self) -> Iterable[tuple[TopicPartition, Checkpoints]]:
-        """What the checkpoints have for logs whose start has not ended."""
-        return () if self._start is None else self._start.known.items()
+    def _kept(self) -> Iterable[tuple[TopicPartition, Checkpoints]]:
+        """What the checkpoints have for logs whose start has not ended, and for those whose copies
+        in other directories are not durable yet."""
+        known = {} if self._start is None else self._start.known
+        return (*known.items(), *self.futures.replaced.items())
+
+    def _all_logs(self) -> Iterable[tuple[TopicPartition, Log]]:
+        """The logs in service and those that move here."""
+        return chain(self.logs.items(), self.futures.items())
 
     def _note_damage(
         self, partition: TopicPartition, error: LogDamaged, checkpoints: Checkpoints
@@ -327,6 +344,15 @@ class LogDirectory:
         target = self._rename(topic_partition, partition_directories.ASIDE_SUFFIX)
         if target is not None:
             self._env.trace.event(LogSetAside(partition=topic_partition, directory=target))
+
+    def retire(self, topic_partition: TopicPartition) -> None:
+        """The copy of a log is in service in another directory: closes the log, whose files stay
+        until that copy is durable (`futures.drop_replaced`)."""
+        log = self.logs.pop(topic_partition)
+        self.futures.keep_replaced(topic_partition, log)
+        self._cut_count = max(self._cut_count, log.ledger.truncation_count)
+        self.deleted_files.forget(topic_partition)
+        log.close()
 
     def _rename(self, topic_partition: TopicPartition, suffix: str) -> str | None:
         """Moves the files of a log or a damaged log; `None` when there are none any more."""
@@ -413,22 +439,25 @@ class LogDirectory:
 
     def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> None:
         """Emits `replication-offset-checkpoint`."""
-        marks = {partition: log.high_watermark for partition, log in self.logs.items()}
+        marks = {partition: log.high_watermark for partition, log in self._all_logs()}
         for partition, damage in self.remembered.items():
             marks[partition] = damage.checkpoints.high_watermark
-        marks.update((each, known.high_watermark) for each, known in self._not_loaded())
+        marks.update((each, known.high_watermark) for each, known in self._kept())
         self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
         crash. It is never above an announced truncation (*ClaimBeforeCut*)."""
-        claims = {key: min(log.recovery_point, log.announced_end) for key, log in self.logs.items()}
+        claims = {key: min(log.recovery_point, log.announced_end) for key, log in self._all_logs()}
         self._claim(claims, subject)
 
     def checkpoint_cleaned(self) -> None:
         """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
         any other log for damage."""
-        cleaned = {key: log.cleaned_to for key, log in self.logs.items() if log.cleaned_to >= 0}
+        cleaned = {key: log.cleaned_to for key, log in self._all_logs() if log.cleaned_to >= 0}
+        for partition, known in self.futures.replaced.items():
+            if known.cleaned_to >= 0:
+                cleaned[partition] = known.cleaned_to
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             if damage.checkpoints.cleaned_to >= 0:
                 cleaned[partition] = damage.checkpoints.cleaned_to
@@ -441,7 +470,7 @@ class LogDirectory:
         # The former ends of damaged logs are kept until the records are back.
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             ends[partition] = damage.checkpoints.recovery_point
-        ends.update((each, known.recovery_point) for each, known in self._not_loaded())
+        ends.update((each, known.recovery_point) for each, known in self._kept())
         self._replace(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
@@ -450,10 +479,10 @@ class LogDirectory:
         owes = self.deleted_files.owes
         starts = {
             partition: log.log_start_offset
-            for partition, log in self.logs.items()
+            for partition, log in self._all_logs()
             if log.log_start_offset > log.segments.first_base_offset or owes(partition)
         }
-        for partition, known in self._not_loaded():
+        for partition, known in self._kept():
             if known.log_start_offset:
                 starts[partition] = known.log_start_offset
         self._replace(checkpoint.LOG_START_FILE, starts, subject)
@@ -478,7 +507,7 @@ class LogDirectory:
         when the work was spent before: to be called again. The effects must all be carried out
         before the process ends. Files stay open until then; nothing may be appended any more."""
         if self._unsaved is None:
-            unsaved = [log for log in self.logs.values() if not log.is_saved]
+            unsaved = [log for _, log in self._all_logs() if not log.is_saved]
             # Each takes several syncs, and the open files of ten thousand are too many.
             self._saves_together = len(unsaved) >= SYNC_ALL_FROM_LOGS
             self._unsaved = iter(unsaved)
@@ -489,7 +518,7 @@ class LogDirectory:
                 return None
         if self._saves_together:
             self._env.effects.emit(Flush(self._env.disk.everything(), None))
-        self._claim({partition: log.log_end_offset for partition, log in self.logs.items()})
+        self._claim({partition: log.log_end_offset for partition, log in self._all_logs()})
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks()
         subject = DirectoryClosed(self.directory_id)
@@ -499,7 +528,7 @@ class LogDirectory:
 
     def close(self) -> None:
         """Releases all files without any promise about their content."""
-        for log in self.logs.values():
+        for _, log in self._all_logs():
             log.close()
 
     def check(self) -> None:
@@ -508,3 +537,4 @@ class LogDirectory:
             assert log.topic_partition == partition, f"{log.topic_partition} under {partition}"
             assert partition not in self.damaged, f"{partition} is damaged and in service"
             log.check()
+        self.futures.check()

@@ -36,7 +36,7 @@ from tidelog.model import NO_EPOCH, UNDEFINED_EPOCH_END, EpochEndOffset
 class LeaderEpochCache:
     """Ordered (epoch, start offset) entries of one log."""
 
-    __slots__ = ("_effects", "_epochs", "_path", "_starts", "is_new", "saved_epoch")
+    __slots__ = ("_effects", "_epochs", "_starts", "is_new", "path", "saved_epoch")
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class LeaderEpochCache:
         *,
         is_new: bool = False,
     ) -> None:
-        # Where the checkpoint file goes.
-        self._path = path
+        # Where the checkpoint file goes; moves with the directory of the log.
+        self.path = path
         # `None` while the log is loaded: see `end_loading`.
         self._effects = effects
         # Whether there is no file yet, and none is needed: `save_first` and `write_first` make it.
@@ -142,7 +142,7 @@ class LeaderEpochCache:
     def check(self, log_end_offset: int) -> None:
         """Asserts the order of both columns, and that nothing starts above the log end."""
         start = self._starts[-1] if self._starts else -1
-        assert start <= log_end_offset, f"{self._path}: epoch starts above {log_end_offset}"
+        assert start <= log_end_offset, f"{self.path}: epoch starts above {log_end_offset}"
         for column in (self._epochs, self._starts):
             ascends = all(one < next_one for one, next_one in pairwise(column))
             assert ascends, f"epoch cache {self.entries}"
@@ -169,7 +169,7 @@ class LeaderEpochCache:
         records before its files are durable."""
         self.is_new = False
         self.saved_epoch = self.latest_epoch
-        file = disk.open(self._path, create=True)
+        file = disk.open(self.path, create=True)
         file.truncate(0)
         file.append((encode_epochs(self.entries),))
         return file
@@ -177,4 +177,4 @@ class LeaderEpochCache:
     def _write(self) -> None:
         self.saved_epoch = self.latest_epoch
         if self._effects is not None and not self.is_new:
-            self._effects.emit(Replace(self._path, encode_epochs(self.entries)))
+            self._effects.emit(Replace(self.path, encode_epochs(self.entries)))

@@ -96,6 +96,13 @@ class LogQuarantined(PartitionEvent):
     """The recovery point that the log had."""
 
 
+@event("open", "deleted", level=Level.WARN)
+class FutureLogDropped(PartitionEvent):
+    """The copy of a log that moves to this directory is damaged; the move begins anew."""
+
+    reason: str
+
+
 class LastStop(StrEnum):
     """How the last process of a log directory ended."""
 

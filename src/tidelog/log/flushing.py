@@ -33,6 +33,7 @@ class FlushLedger:
         "_topic_partition",
         "_under_way",
         "_written",
+        "is_future",
         "truncation_count",
     )
 
@@ -47,6 +48,8 @@ class FlushLedger:
         self.truncation_count = 0
         # Subjects with a smaller count are of an earlier object of the same log.
         self._first_count = 0
+        # Whether the log is a copy that is not the replica's log yet; part of each subject.
+        self.is_future = False
 
     def add(self, *files: File) -> None:
         """Hands in files that are complete; they are closed once they are durable."""
@@ -67,7 +70,7 @@ class FlushLedger:
             return
         last, partition, cuts = files[-1], self._topic_partition, self.truncation_count
         for file in files:
-            subject = LogFlush(partition, topic_id, upto, file is last, cuts)
+            subject = LogFlush(partition, topic_id, upto, file is last, cuts, self.is_future)
             self._effects.emit(Flush(file, subject))
         self._under_way.append(self._written)
         self._written = []

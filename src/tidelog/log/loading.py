@@ -64,13 +64,17 @@ def make_log(
     config: LogConfig,
     *,
     sibling: str | None = None,
+    path: str = "",
 ) -> Log:
     """Makes the log of a partition, not durable: it has nothing to lose in a crash, and its first
     flush covers the directory. Opens what a failed attempt has left. `sibling` is the directory of
-    another log of the topic, if there is one (`rolling.assign_topic_id`)."""
-    is_new = env.disk.make_dir(str(topic_partition))
+    another log of the topic, if there is one (`rolling.assign_topic_id`). `path` is the name of the
+    log's directory, unless that is the partition's."""
+    is_new = env.disk.make_dir(path or str(topic_partition))
     names: list[str] | None = [] if is_new else None
-    log = open_log(env, topic_partition, config, Checkpoints(), names=names)
+    log = finish(
+        opened(env, topic_partition, config, Checkpoints(), clean=True, names=names, path=path)
+    )
     log.assign_topic_id(topic_id, is_new=is_new, sibling=sibling)
     return log
 
@@ -97,16 +101,18 @@ def opened(
     wall_ms: int = -1,
     names: list[str] | None = None,
     sync_later: bool = False,
+    path: str = "",
 ) -> Pieces[Log]:
     """Opens the log of a partition, whose directory exists; an empty one is an empty log. Raises
     `LogDamaged`, with all files as they were, when records are missing that were durable. `names`
     are the directory's files, for a caller who knows them. With `sync_later` it is the caller who
-    makes durable what recovery kept."""
-    path = str(topic_partition)
+    makes durable what recovery kept. `path` is the directory, unless it is named after the
+    partition."""
+    path = path or str(topic_partition)
     if names is None:
         names = finish_swaps(env, path)
     has_id = checkpoint.PARTITION_METADATA_FILE in names
-    topic_id = read_topic_id(env, topic_partition) if has_id else model.ZERO_TOPIC_ID
+    topic_id = read_topic_id(env, topic_partition, path) if has_id else model.ZERO_TOPIC_ID
     # The id is written before the first record and flushed with it. So a log that has records and
     # no id after a power cut has no acknowledged record. It may be of a topic that was deleted and
     # created again meanwhile, and its records must not become records of the new topic.
@@ -134,9 +140,9 @@ def opened(
         raise
 
 
-def read_topic_id(env: LogEnv, partition: TopicPartition) -> TopicId:
+def read_topic_id(env: LogEnv, partition: TopicPartition, path: str = "") -> TopicId:
     """The topic id in a partition's directory; `ZERO_TOPIC_ID` when it cannot be read."""
-    file = f"{partition}/{checkpoint.PARTITION_METADATA_FILE}"
+    file = f"{path or partition}/{checkpoint.PARTITION_METADATA_FILE}"
     data = env.disk.read_file(file)
     if data is None:
         return model.ZERO_TOPIC_ID

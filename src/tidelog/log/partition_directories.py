@@ -2,7 +2,8 @@
 
 Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-delete`), so that a
 topic of the same name can be created at once, and removes them when the checkpoints that do not
-name them any more are durable. What is set aside (`-aside`) becomes a `-stray` then, and is kept.
+name them any more are durable. A log that moves here from another directory is in a `-future` until
+it is complete (`futures.py`). What is set aside (`-aside`) becomes a `-stray` then, and is kept.
 
 A checkpoint knows a log by its name only. After a power cut, entries of a deleted topic would count
 for a topic that was created again under the same name, and so would a high watermark above its
@@ -21,7 +22,7 @@ from tidelog.model import TopicPartition, Uuid
 DELETE_SUFFIX: Final = "-delete"
 ASIDE_SUFFIX: Final = "-aside"
 _STRAY_SUFFIX: Final = "-stray"
-_FUTURE_SUFFIX: Final = "-future"
+FUTURE_SUFFIX: Final = "-future"
 _TOPIC_NAME_CHARS: Final = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
@@ -39,27 +40,37 @@ class RenamesForgotten(NamedTuple):
 class RenamedDirectories:
     """Directories that were renamed, and still have that name."""
 
-    def __init__(self, disk: Disk, directory_id: Uuid, names: list[str]) -> None:
+    def __init__(self, disk: Disk, directory_id: Uuid) -> None:
         self._disk = disk
         self._directory_id = directory_id
         # In the order of their renames.
-        self._names = [name for name in names if name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX))]
+        self._names: list[str] = []
         # The number of the first of them, and of the first that a checkpoint may still name.
         self._first_renamed = 0
         self._forgotten_end = 0
         # Whether checkpoints were not written since the last rename.
-        self._checkpoints_are_stale = bool(self._names)
+        self._checkpoints_are_stale = False
         # Numbers the renames of this process, so that no two names are equal.
         self._rename_count = 0
 
-    def rename(self, topic_partition: TopicPartition, suffix: str) -> str:
-        """Renames a partition's directory; returns its new name."""
+    def find(self, names: list[str]) -> None:
+        """Those that a start finds in the log directory."""
+        self._names += [name for name in names if name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX))]
+        self._checkpoints_are_stale = bool(self._names)
+
+    def has(self, topic_partition: TopicPartition) -> bool:
+        """Whether a directory of this partition was renamed, and still has that name."""
+        return any(renamed_from(name) == topic_partition for name in self._names)
+
+    def rename(self, topic_partition: TopicPartition, suffix: str, source: str = "") -> str:
+        """Renames a partition's directory, or another one (`source`) that has its log; returns its
+        new name."""
         while True:
             self._rename_count += 1
             target = f"{topic_partition}.{self._rename_count:032x}{suffix}"
             if not self._disk.exists(target):
                 break
-        self._disk.rename(str(topic_partition), target)
+        self._disk.rename(source or str(topic_partition), target)
         self._names.append(target)
         self._checkpoints_are_stale = True
         return target
@@ -95,7 +106,7 @@ class RenamedDirectories:
 
 def parse_partition_name(name: str) -> TopicPartition | None:
     """The partition that a directory name stands for; `None` for other names."""
-    if name.endswith((DELETE_SUFFIX, _STRAY_SUFFIX, _FUTURE_SUFFIX)):
+    if name.endswith((DELETE_SUFFIX, _STRAY_SUFFIX, FUTURE_SUFFIX)):
         return None
     topic, _, number = name.rpartition("-")
     if not (topic and number.isdecimal() and _TOPIC_NAME_CHARS.issuperset(topic)):
@@ -104,9 +115,11 @@ def parse_partition_name(name: str) -> TopicPartition | None:
     return partition if str(partition) == name else None
 
 
-def is_future_replica(name: str) -> bool:
-    """Whether a directory holds a replica that Apache Kafka moves here from another disk."""
-    return name.endswith(_FUTURE_SUFFIX)
+def future_of(name: str) -> TopicPartition | None:
+    """The partition whose log is copied into a directory of this name; else `None`."""
+    if not name.endswith(FUTURE_SUFFIX):
+        return None
+    return parse_partition_name(name.rpartition(".")[0])
 
 
 def renamed_from(name: str) -> TopicPartition | None:

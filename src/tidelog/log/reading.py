@@ -17,6 +17,8 @@ Source: KIP-33, KIP-734.
 from collections.abc import Callable
 from typing import TypeVar
 
+from tidelog.env.disk import Buffer, FileSlice
+from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, ProtocolError
 from tidelog.log.batch_file import LogRead, ReadWindow, ScannedBatch
 from tidelog.log.state import LogState
@@ -59,6 +61,16 @@ def read(
         return LogRead([], 0, offset, offset)
 
     return _look(state, read_once)
+
+
+def as_buffer(chunks: list[Chunk]) -> Buffer:
+    """What was read as one buffer; without copying when it came as one."""
+    if len(chunks) == 1 and not isinstance(chunks[0], FileSlice):
+        return chunks[0]
+    return b"".join(
+        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
+        for chunk in chunks
+    )
 
 
 def offset_for_timestamp(state: LogState, timestamp: int) -> TimestampedOffset | None:

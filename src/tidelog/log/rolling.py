@@ -19,7 +19,7 @@ def roll(state: LogState, base_offset: int) -> None:
     sealed = state.segments.active
     if sealed.size_bytes:
         state.ledger.add(*sealed.write_indexes())
-    _write_snapshot(state, base_offset)
+    write_snapshot(state, base_offset)
     segment = Segment(state.env.disk, state.path, base_offset, state.config)
     segment.batches.contiguous &= state.cleaned_to < 0
     if not sealed.size_bytes:
@@ -30,7 +30,7 @@ def roll(state: LogState, base_offset: int) -> None:
     request_flush(state)
 
 
-def _write_snapshot(state: LogState, offset: int) -> None:
+def write_snapshot(state: LogState, offset: int) -> None:
     """Writes the producer state as of `offset`, not yet durable."""
     if offset not in state.snapshots:
         state.producers.map_end_offset = offset
@@ -107,7 +107,7 @@ def prepare_close(state: LogState, *, sync_later: bool = False) -> None:
     if _has_records(state):
         if not state.segments.active.indexes_are_saved:
             state.ledger.add(*state.segments.active.write_indexes())
-        _write_snapshot(state, state.log_end_offset)
+        write_snapshot(state, state.log_end_offset)
     if _has_new_epochs(state):
         state.ledger.add(state.epochs.write_first(state.env.disk))
     if sync_later:

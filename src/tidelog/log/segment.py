@@ -333,6 +333,11 @@ class Segment:
         are open can still be read."""
         self.rename("", file_names.DELETED_SUFFIX)
 
+    def move_to(self, directory: str) -> None:
+        """The log's directory has another name; open files have their new paths already."""
+        self._path = f"{directory}/{file_names.offset_name(self.base_offset)}"
+        self.txn_index.path = self._path + file_names.TXN_INDEX_SUFFIX + self._second_suffix
+
     def rename(self, former: str, second_suffix: str) -> None:
         """Gives all files another second suffix; not durable yet. What has that name goes."""
         for suffix in file_names.SEGMENT_SUFFIXES:

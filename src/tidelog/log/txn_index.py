@@ -35,11 +35,12 @@ class AbortedTxn(NamedTuple):
 class TransactionIndex:
     """Aborted transactions of one segment, written through."""
 
-    __slots__ = ("_disk", "_path", "entries", "file", "may_exist")
+    __slots__ = ("_disk", "entries", "file", "may_exist", "path")
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
-        self._path = path
+        # Moves with the directory of the log.
+        self.path = path
         # Ascending by last offset; equal to the file.
         self.entries: list[AbortedTxn] = []
         # Opened by the first entry; part of every flush.
@@ -49,7 +50,7 @@ class TransactionIndex:
 
     def load(self) -> bool:
         """Reads the file; returns whether it makes sense, else the index is empty."""
-        data = self._disk.read_file(self._path) if self.may_exist else None
+        data = self._disk.read_file(self.path) if self.may_exist else None
         if data is None:
             return True
         if len(data) % _ENTRY.size:
@@ -63,7 +64,7 @@ class TransactionIndex:
                 return False
             entries.append(entry)
         self.entries = entries
-        self.file = self._disk.open(self._path)
+        self.file = self._disk.open(self.path)
         return True
 
     def append(self, entry: AbortedTxn) -> None:
@@ -71,7 +72,7 @@ class TransactionIndex:
         last = self.entries[-1].last_offset if self.entries else -1
         assert entry.last_offset > last, f"{entry} after {last}"
         if self.file is None:
-            self.file = self._disk.open(self._path, create=True)
+            self.file = self._disk.open(self.path, create=True)
             self.may_exist = True
         self.file.append([_ENTRY.pack(_VERSION, *entry)])
         self.entries.append(entry)
@@ -98,7 +99,7 @@ class TransactionIndex:
         self.close()
         self.entries.clear()
         if self.may_exist:
-            self._disk.delete(self._path)
+            self._disk.delete(self.path)
             self.may_exist = False
 
     def close(self) -> None:

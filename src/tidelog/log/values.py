@@ -93,6 +93,8 @@ class LogFlush(NamedTuple):
     """Exclusive: offsets below it are durable once this is answered."""
     completes: bool
     truncation_count: int
+    is_future: bool = False
+    """The log is not the replica's yet: it is being copied (`futures.py`)."""
 
 
 class InvalidRecords(ProtocolError):

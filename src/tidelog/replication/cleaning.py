@@ -139,6 +139,8 @@ class LogCleaner:
                 continue
             if partition in self._skipped or not self._is_in_service(partition):
                 continue
+            if partition.topic_partition in self._env.hosted.moving:
+                continue
             part = cleanable_part(partition.log, wall_ms)
             if part is not None and (self._best is None or _worth(part) > _worth(self._best[1])):
                 self._best = partition, part
@@ -146,7 +148,8 @@ class LogCleaner:
             partition, _ = self._best
             self._best = None
             part = cleanable_part(partition.log, wall_ms)
-            if part is not None and self._is_in_service(partition):
+            is_moving = partition.topic_partition in self._env.hosted.moving
+            if part is not None and not is_moving and self._is_in_service(partition):
                 self._begin(partition, part, wall_ms)
 
     def _is_in_service(self, partition: Partition) -> bool:

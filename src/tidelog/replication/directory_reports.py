@@ -46,8 +46,11 @@ class DirectoryReports:
         """Reports where the log of a hosted replica is, unless the metadata has it. Where it has
         nothing, one directory needs no report."""
         directories, said = self._env.directories, partition.directory_of(self._env.node_id)
-        directory = directories.of(key)
+        directory, target = directories.of(key), directories.target_of(key)
         if directory is None or directory.directory_id == said:
+            return
+        if target is not None and target.directory_id == said:
+            # The log is on its way there.
             return
         if said != ZERO_UUID or len(directories.hosting) > 1:
             self.report(key, topic_id, directory.directory_id)

@@ -29,7 +29,7 @@ from tidelog.limits import MAX_DIRECTORIES_CLEARED_PER_TURN
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
-from tidelog.replication.messages import LogStart, LogStartsSaved
+from tidelog.replication.messages import LogDirFailed, LogStart, LogStartsSaved
 from tidelog.replication.partition import Partition
 from tidelog.replication.retention import Retention
 from tidelog.replication.roles import Roles
@@ -81,7 +81,11 @@ class Durability:
             self._env.changed.mark(partition)
 
     def on_flush_failed(self, subject: LogFlush, error: str) -> None:
-        """A flush failed: what was not yet durable is taken to be lost."""
+        """A flush failed: what was not yet durable is taken to be lost. A copy that moves to the
+        directory of the metadata log ends the node, as any log there."""
+        if subject.is_future:
+            self._env.outbox.emit(LogDirFailed(subject.topic_partition, error))
+            return
         partition = self._hosted_by(subject)
         if partition is not None:
             self._roles.go_offline(partition, f"flush failed: {error}")

@@ -32,12 +32,13 @@ from tidelog.limits import (
     FETCHED_PARTITION_WORK,
     MAX_PARTITIONS_ADDED_PER_FETCH,
 )
+from tidelog.log.reading import as_buffer
 from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, key_of, pause_ms
-from tidelog.replication.follower import Cut, as_buffer, truncate
+from tidelog.replication.follower import Cut, truncate
 from tidelog.replication.leader_bounds import LeaderBounds
 from tidelog.replication.messages import SendFetch, Token
 from tidelog.replication.partition import Partition

@@ -26,10 +26,10 @@ Source: KIP-101, KIP-279, KIP-595 (divergence in Fetch), KAFKA-18723.
 from enum import Enum
 from typing import NamedTuple
 
-from tidelog.env.disk import Buffer, FileSlice
-from tidelog.env.effects import Chunk
+from tidelog.env.disk import Buffer
 from tidelog.env.trace import Trace
 from tidelog.log.log import Log
+from tidelog.log.reading import as_buffer
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from tidelog.replication.events import following
 from tidelog.replication.events.following import RestartReason, TruncationReason
@@ -164,13 +164,3 @@ def _is_within(records: Buffer, log: Log) -> bool:
     """Whether the first batch begins below the end of a log that has records."""
     begins_at = int.from_bytes(records[:8], "big")
     return begins_at < log.log_end_offset > log.log_start_offset
-
-
-def as_buffer(chunks: list[Chunk]) -> Buffer:
-    """The records of one answer as one buffer; without copying when they came as one."""
-    if len(chunks) == 1 and not isinstance(chunks[0], FileSlice):
-        return chunks[0]
-    return b"".join(
-        chunk.file.read(chunk.position, chunk.length) if isinstance(chunk, FileSlice) else chunk
-        for chunk in chunks
-    )

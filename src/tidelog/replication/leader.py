@@ -69,12 +69,12 @@ class LeaderState:
         "_config",
         "_departing",
         "_isr_state",
-        "_log",
         "_node_id",
         "advanced_at",
         "epoch_start_offset",
         "isr",
         "leader_epoch",
+        "log",
         "maximal_isr",
         "remotes",
         "replica_count",
@@ -86,7 +86,8 @@ class LeaderState:
         self, node_id: int, log: Log, *, brokers: BrokerEpochs, config: ReplicationConfig
     ) -> None:
         self._node_id = node_id
-        self._log = log
+        # That of the replica.
+        self.log = log
         self._brokers = brokers
         self._config = config
         # The term of this leadership; grows when the node is elected again.
@@ -146,7 +147,7 @@ class LeaderState:
         end offset; all others start as "has not fetched yet"."""
         assert leader_epoch > self.leader_epoch, f"epoch {self.leader_epoch} -> {leader_epoch}"
         self.leader_epoch = leader_epoch
-        self.epoch_start_offset = self._log.log_end_offset
+        self.epoch_start_offset = self.log.log_end_offset
         self.advanced_at = now
         self.stall_reported = False
         self.sample = Sample()
@@ -155,7 +156,7 @@ class LeaderState:
         for replica_id, remote in self.remotes.items():
             in_sync = replica_id in isr
             if replica_id in known:
-                leader_end = self._log.log_end_offset
+                leader_end = self.log.log_end_offset
                 remote.begin_epoch(in_sync=in_sync, leader_end=leader_end, now=now)
             elif in_sync:
                 remote.last_caught_up = now
@@ -177,7 +178,7 @@ class LeaderState:
     @property
     def min_isr(self) -> int:
         """The smaller of `min.insync.replicas` and the replication factor."""
-        return min(self._log.config.min_insync_replicas, self.replica_count)
+        return min(self.log.config.min_insync_replicas, self.replica_count)
 
     @property
     def is_under_min_isr(self) -> bool:
@@ -187,7 +188,7 @@ class LeaderState:
     @property
     def own_end_offset(self) -> int:
         """What this replica itself holds: with group commit only what is on the device."""
-        log = self._log
+        log = self.log
         if log.config.flush_messages == 1:
             return min(log.log_end_offset, log.recovery_point)
         return log.log_end_offset
@@ -198,14 +199,14 @@ class LeaderState:
             return True
         lag_time_max_ms = self._config.replica_lag_time_max_ms
         return remote.is_caught_up(
-            self._log.log_end_offset, lag_time_max_ms, now
+            self.log.log_end_offset, lag_time_max_ms, now
         ) and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
 
     def maybe_advance_high_watermark(self, now: Instant) -> bool:
         """Moves the high watermark to what every replica that counts holds; never back."""
         if self.is_under_min_isr:
             return False
-        old = self._log.high_watermark
+        old = self.log.high_watermark
         candidate = self.own_end_offset
         for replica_id, remote in self.remotes.items():
             if candidate <= old:
@@ -215,14 +216,14 @@ class LeaderState:
         if candidate <= old:
             return False
         self._check_advance(candidate)
-        self._log.update_high_watermark(candidate)
+        self.log.update_high_watermark(candidate)
         self.advanced_at = now
         self.sample.wanted |= self.stall_reported
         self.stall_reported = False
         return True
 
     def _check_advance(self, candidate: int) -> None:
-        log = self._log
+        log = self.log
         assert candidate <= log.log_end_offset, (
             f"HighWatermarkBounds: {log.topic_partition} {candidate} > {log.log_end_offset}"
         )
@@ -243,9 +244,9 @@ class LeaderState:
         """Why the high watermark does not move, and the numbers to it."""
         if self.is_under_min_isr:
             return HeldBack(StallReason.UNDER_MIN_ISR, isr=self.isr, min_isr=self.min_isr)
-        high_watermark = self._log.high_watermark
+        high_watermark = self.log.high_watermark
         if self.own_end_offset <= high_watermark:
-            return HeldBack(StallReason.OWN_FLUSH, recovery_point=self._log.recovery_point)
+            return HeldBack(StallReason.OWN_FLUSH, recovery_point=self.log.recovery_point)
         slow = {
             replica_id: remote.log_end_offset
             for replica_id, remote in self.remotes.items()
@@ -263,7 +264,7 @@ class LeaderState:
             for replica_id, remote in self.remotes.items()
             if self._brokers.is_alive(replica_id)
         )
-        return min((self._log.log_start_offset, *starts))
+        return min((self.log.log_start_offset, *starts))
 
     # In sync or not -----------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class LeaderState:
             return False
         remote = self.remotes[replica_id]
         return (
-            remote.log_end_offset >= self._log.high_watermark
+            remote.log_end_offset >= self.log.high_watermark
             and remote.log_end_offset >= self.epoch_start_offset
             and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
         )
@@ -285,7 +286,7 @@ class LeaderState:
         none while a change is in flight."""
         if not isinstance(self._isr_state, Committed):
             return ()
-        leader_end, limit_ms = self._log.log_end_offset, self._config.replica_lag_time_max_ms
+        leader_end, limit_ms = self.log.log_end_offset, self._config.replica_lag_time_max_ms
         suspected = self._brokers.suspected
         return tuple(
             member

@@ -93,7 +93,8 @@ class Partition:
         self._env = env
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id: TopicId = log.topic_id
-        # The records. No other code writes to it while this replica is hosted.
+        # The records. No other code writes to it while this replica is hosted. Another one when the
+        # replica has moved to another log directory.
         self.log = log
         # The metadata this replica follows; `None` before the first.
         self.image: PartitionImage | None = None
@@ -287,6 +288,16 @@ class Partition:
     def on_flushed(self) -> None:
         """The flush under way is answered; the log has moved its recovery point."""
         self._flush_in_flight = False
+
+    # Moves ----------------------------------------------------------------------------------
+
+    def take_log(self, log: Log) -> None:
+        """A copy has taken the place of the log, and has the same records."""
+        assert log.log_end_offset == self.log.log_end_offset, f"MovesComplete: {self}"
+        self.log = log
+        self._flush_in_flight = False
+        if self.leadership is not None:
+            self.leadership.log = log
 
     # Role and invariants ------------------------------------------------------------------
 

@@ -22,7 +22,8 @@ and their waiting |
 | `metadata_changes`, `step_queue`, `hosting`, `roles` | which partitions to host, and what that \
 takes |
 | `retention` | what is too old or too much; files of segments that were taken out |
-| `cleaning` | compaction |
+| `cleaning`, `producer_expiry` | compaction; producers that are idle |
+| `moves` | replicas that go to another log directory |
 | `durability` | flushes and checkpoints |
 | `shared`, `turn_work` | what the parts share, and how much of a turn they may take |
 
@@ -67,14 +68,15 @@ from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.measures import Measures
 from tidelog.replication.messages import LogStartsSaved, Token, TruncationsAnnounced
 from tidelog.replication.metadata_changes import MetadataChanges
+from tidelog.replication.moves import MoveFlush, ReplicaMoves
 from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
 from tidelog.replication.produce_path import ProducePath
+from tidelog.replication.producer_expiry import ProducerExpiry
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.retention import Retention
 from tidelog.replication.roles import Roles
-from tidelog.replication.shared import Env, Recurring
-from tidelog.replication.sweep import Sweep
+from tidelog.replication.shared import Env
 from tidelog.replication.throttle import Throttles
 from tidelog.replication.transaction_part import TransactionPart
 from tidelog.replication.turn_work import TurnWork
@@ -123,15 +125,14 @@ class Replicas:
         self._retention = Retention(env)
         self._cleaner = LogCleaner(env)
         self._durability = Durability(self._roles, self._retention)
-        # When idle producers are forgotten, and the pass that does it.
-        self._expiry_checks = Recurring(config.producer_expiration_check_interval_ms)
-        self._expiry = Sweep()
+        self.moves = ReplicaMoves(env, self._quarantine.reports, self._stir)
+        self._expiry = ProducerExpiry(env)
         # All of it begins when the metadata is in force.
         self._recurring = (
             self._isr_checks.schedule,
             self._durability.high_watermarks,
             self._durability.recovery_points,
-            self._expiry_checks,
+            self._expiry.checks,
             self._retention.checks,
             self._cleaner.checks,
         )
@@ -159,10 +160,10 @@ class Replicas:
         self._env.brokers.own_epoch = value
         self._stir()
 
-    def set_throttled_rates(self, *, leader: int, follower: int) -> None:
-        """Bytes a second that throttled followers may be sent, and may fetch, from now on."""
-        self._env.throttles.leader.rate = leader
-        self._env.throttles.follower.rate = follower
+    def set_throttled_rates(self, *, leader: int, follower: int, moves: int) -> None:
+        """Bytes a second that throttled followers may be sent, and may fetch, and that moves to
+        other log directories may copy, from now on."""
+        self._env.throttles.set_rates(leader=leader, follower=follower, moves=moves)
         self._stir()
 
     def suspect(self, broker_ids: frozenset[int], now: Instant) -> None:
@@ -223,6 +224,7 @@ class Replicas:
         it is in force."""
         self._stir()
         self._metadata.set_aside_strays(now)
+        self.moves.drop_strays()
 
     # Requests ---------------------------------------------------------------------------------
 
@@ -394,11 +396,13 @@ class Replicas:
         self._stir()
         self._isr_changes.on_alter_partition_response(token, results, now)
 
-    def on_flushed(self, subject: LogFlush | CleanedFlush, now: Instant) -> None:
-        """A flush of a hosted log is durable."""
+    def on_flushed(self, subject: LogFlush | CleanedFlush | MoveFlush, now: Instant) -> None:
+        """A flush of a hosted log is durable, or of a copy."""
         self._stir()
         if isinstance(subject, CleanedFlush):
             self._cleaner.on_flushed(subject, now)
+        elif isinstance(subject, MoveFlush) or subject.is_future:
+            self.moves.on_flushed(subject, now)
         else:
             self._durability.on_flushed(subject)
 
@@ -438,6 +442,7 @@ class Replicas:
         changed, measures = self._env.changed.take(), self._env.measures
         suspected = self._env.brokers.suspected
         self._env.trace.steps.begin("changed partitions", len(changed))
+        self.moves.on_changed(changed, now)
         for partition in changed:
             leadership = partition.leadership
             if leadership is not None:
@@ -478,8 +483,9 @@ class Replicas:
         if self._retention.work(now, now + self.wall_offset_ms):
             self._durability.save_log_starts(now)
         self._cleaner.work(now, now + self.wall_offset_ms)
+        self.moves.work(now)
         self._durability.write_due(now)
-        self._expire_producers(now)
+        self._expiry.work(now, now + self.wall_offset_ms)
         if self._fetch.is_reading_due(now):
             self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
             self._fetch.read_on(now)
@@ -493,14 +499,6 @@ class Replicas:
         self._take_failed(now)
         self._is_stirred = bool(self._env.changed) or self._fetch.has_released
         self._deadline.forget()
-
-    def _expire_producers(self, now: Instant) -> None:
-        if self._expiry_checks.due(now) is not None:
-            self._expiry.begin(self._env.hosted.partitions.values(), now)
-        for partition in self._expiry.take(now):
-            log = partition.log
-            wall_ms = now + self.wall_offset_ms
-            log.producers.expire(wall_ms, log.config.producer_id_expiration_ms)
 
     def deadline(self) -> Instant | None:
         """The next instant at which `wake` has something to do."""
@@ -519,6 +517,7 @@ class Replicas:
             self._durability.dead_segments.next_at,
             self._retention.deadline(),
             self._cleaner.deadline(),
+            self.moves.deadline(),
             self._expiry.next_at,
             self._fetch.read_on_at,
         )
@@ -545,6 +544,7 @@ class Replicas:
         self._fetch.check()
         self._isr_updates.check()
         self._quarantine.check()
+        self.moves.check()
         for key in self._quarantine.cases:
             assert key not in self._env.hosted.partitions, f"DamagedNotServed: {key}"
         self._env.deadlines.check()

@@ -147,6 +147,11 @@ class Roles:
             log = None
         if log is None:
             wanted = image.directory_of(self.env.node_id)
+            if directories.has_lost_original(key, wanted):
+                # The controller counts the log among those of a directory that is in service.
+                self.quarantine.reports.report(key, topic_id, LOST_DIRECTORY)
+                self.env.trace.event(events.ReplicaOutOfReach(partition=key))
+                return None
             if directories.place_of(wanted) is None:
                 self.env.trace.event(events.ReplicaOutOfReach(partition=key))
                 return None

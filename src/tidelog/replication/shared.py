@@ -25,7 +25,7 @@ from tidelog.replication.turn_work import TurnWork
 class Hosted:
     """The replicas that this node hosts, and the errors for those that it does not."""
 
-    __slots__ = ("by_key", "damaged", "image", "is_behind", "log_configs", "partitions")
+    __slots__ = ("by_key", "damaged", "image", "is_behind", "log_configs", "moving", "partitions")
 
     def __init__(self) -> None:
         # By topic and partition number.
@@ -34,6 +34,8 @@ class Hosted:
         self.by_key = cast(dict[tuple[str, int], Partition], self.partitions)
         # Partitions that are here and out of service, because their logs are damaged.
         self.damaged: Container[TopicPartition] = ()
+        # Those whose logs are being copied to another log directory.
+        self.moving: Container[TopicPartition] = ()
         # The newest metadata, for partitions that other nodes host; and what it makes of configs.
         self.image: MetadataImage = EMPTY_IMAGE
         self.log_configs: LogConfigs = lambda topic: LogConfig()

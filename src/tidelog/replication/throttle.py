@@ -93,7 +93,7 @@ class ReplicationQuota:
 class Throttles:
     """Both sides of one broker."""
 
-    __slots__ = ("_node_id", "follower", "leader")
+    __slots__ = ("_node_id", "follower", "leader", "moves")
 
     def __init__(self, node_id: int, config: ReplicationConfig) -> None:
         self._node_id = node_id
@@ -101,6 +101,12 @@ class Throttles:
         self.leader = ReplicationQuota(config)
         # What this node's throttled followers fetch.
         self.follower = ReplicationQuota(config)
+        # What moves between its log directories copy; no list of replicas says which.
+        self.moves = ReplicationQuota(config)
+
+    def set_rates(self, *, leader: int, follower: int, moves: int) -> None:
+        """Bytes a second, from now on."""
+        self.leader.rate, self.follower.rate, self.moves.rate = leader, follower, moves
 
     def names(self, replicas: str, partition: int) -> bool:
         """Whether a topic's list of throttled replicas names the one on this node."""

@@ -15,6 +15,7 @@ run on the flush thread at the same time, without a lock: stamps only rise.
 
 import ctypes
 import os
+import threading
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,8 @@ class DirectorySyncs:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        # Held while a directory gets another name, until all that is open in it has its new path.
+        self.renaming = threading.Lock()
         self._stamps = count(1)
         # Stamp of the last change by directory, relative to the root; missing: none by us.
         self._changed: dict[str, int] = {}

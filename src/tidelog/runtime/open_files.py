@@ -16,8 +16,9 @@ caller only wanted another file opened.
 The victim is a file that was not used since the hand came by last (CLOCK, an approximation of least
 recently used that costs a file in use one assignment).
 
-A parked file is found again by its name. Before a name goes, `keep` gives its file a descriptor
-that stays: a component that holds a deleted file can still read it, as without this module.
+A parked file is found again by its name. When its directory gets another name, it gets another
+path (`move`). Before a name goes, `keep` gives its file a descriptor that stays: a component that
+holds a deleted file can still read it, as without this module.
 
 Invariants
 - At most `limit` descriptors are in use, plus those of files that a sync is using at the moment and
@@ -32,7 +33,7 @@ Source: Corbató, "A Paging Experiment with the Multics System", 1968 (CLOCK); L
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -68,6 +69,9 @@ class ParkableFile(File, Protocol):
 
     def sync_bytes(self) -> None:
         """Blocks until its content is durable. Raises `StorageError`, and refuses everything."""
+
+    def move_to(self, path: str, full_path: str) -> None:
+        """Its directory has another name."""
 
 
 class OpenFiles:
@@ -120,11 +124,28 @@ class OpenFiles:
     def keep(self, path: str) -> None:
         """The name of a file, or of a directory of files, is about to go: those that are open keep
         a descriptor."""
+        self.keep_file(path)
+        self._keep(self._by_directory.pop(path, ()))
+
+    def keep_file(self, path: str) -> None:
+        """As `keep`, where a directory of this name keeps its files."""
         beside = self._by_directory.get(_directory_of(path), {})
         files = [file for file in beside if file.path == path]
         for file in files:
             del beside[file]
-        for file in (*files, *self._by_directory.pop(path, ())):
+        self._keep(files)
+
+    def move(self, source: str, target: str, full_path: str) -> None:
+        """A directory was renamed: the open files in it have other paths now."""
+        moved = self._by_directory.pop(source, None)
+        if moved is not None:
+            self._by_directory[target] = moved
+            for file in moved:
+                name = file.path.rpartition("/")[2]
+                file.move_to(f"{target}/{name}", f"{full_path}/{name}")
+
+    def _keep(self, files: Iterable[ParkableFile]) -> None:
+        for file in files:
             if file.is_parked:
                 # Its name is gone already: the next use of it fails.
                 with suppress(StorageError):

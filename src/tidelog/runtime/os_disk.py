@@ -170,11 +170,13 @@ class OsDisk:
     def rename(self, source: str, target: str) -> None:
         if self.exists(target):
             raise StorageError(target, "already there")
-        self._open_files.keep(source)
-        guarded(source, lambda: os.rename(f"{self.root}/{source}", f"{self.root}/{target}"))
-        for name in (source, target):
-            self._syncs.forget(name)
-            self._syncs.changed(name)
+        with self._syncs.renaming:
+            self._open_files.keep_file(source)
+            guarded(source, lambda: os.rename(f"{self.root}/{source}", f"{self.root}/{target}"))
+            self._open_files.move(source, target, f"{self.root}/{target}")
+            for name in (source, target):
+                self._syncs.forget(name)
+                self._syncs.changed(name)
 
     def link(self, source: str, target: str) -> bool:
         try:

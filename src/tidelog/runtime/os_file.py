@@ -209,11 +209,22 @@ class OsFile:
             return
         try:
             self._sync_bytes()
-            self._syncs.sync_path(self.path)
+            self._sync_path()
         except OSError as error:
             raise self._failed(error) from error
         finally:
             self._end_sync()
+
+    def _sync_path(self) -> None:
+        path = self.path
+        try:
+            self._syncs.sync_path(path)
+        except FileNotFoundError:
+            # The loop's thread may have renamed the directory meanwhile.
+            with self._syncs.renaming:
+                if self.path == path:
+                    raise
+            self._syncs.sync_path(self.path)
 
     def sync_bytes(self) -> None:
         """Makes the content durable, not the path."""
@@ -256,6 +267,10 @@ class OsFile:
     def _release(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
+
+    def move_to(self, path: str, full_path: str) -> None:
+        """Its directory has another name."""
+        self.path, self._full_path = path, full_path
 
     # Parking ---------------------------------------------------------------------------------
 

@@ -115,6 +115,7 @@ NEEDS: Final = (
     *_config(DESCRIBE_CONFIGS, K.DESCRIBE_CONFIGS),
     *_config(ALTER_CONFIGS, K.ALTER_CONFIGS),
     *_config(ALTER_CONFIGS, K.INCREMENTAL_ALTER_CONFIGS),
+    Row(K.ALTER_REPLICA_LOG_DIRS, (cluster(ALTER),)),
     Row(K.DESCRIBE_LOG_DIRS, (cluster(DESCRIBE),), versions=(3, 5)),
     Row(K.CREATE_PARTITIONS, (topic(ALTER),)),
     Row(K.DELETE_GROUPS, (group(DELETE),)),

@@ -21,7 +21,6 @@ SNAPSHOT = SnapshotId(5, 1)
 TOPIC_ID = TopicId(bytes(range(16)))
 TOPIC = records.TopicRecord(name="cold", topic_id=Uuid(TOPIC_ID))
 GONE = records.RemoveTopicRecord(topic_id=Uuid(TOPIC_ID))
-FUTURE = "orders-3.0123456789abcdef0123456789abcdef-future"
 
 
 def tiering(value: str) -> records.ConfigRecord:
@@ -57,12 +56,8 @@ def content(disk: MemoryDisk) -> dict[str, bytes | None]:
     }
 
 
-def test_an_unfinished_move_and_a_tiered_topic_are_named_with_their_place() -> None:
-    disk = disk_with(TOPIC, tiering("true"))
-    disk.make_dir(FUTURE)
-    move, topic = hindrances(disk)
-    assert move.place == f"data/{FUTURE}"
-    assert "on its way to another disk" in move.reason
+def test_a_tiered_topic_is_named_with_its_place() -> None:
+    (topic,) = hindrances(disk_with(TOPIC, tiering("true")))
     assert "`cold`" in topic.reason
     assert "remote.storage.enable=false" in topic.hint
 

@@ -10,6 +10,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import FIRST_RECORDS_WORK, REPLICA_WORK_PER_TURN
 from tidelog.log.checkpoint import RECOVERY_POINT_FILE, decode_offsets
 from tidelog.log.log import Log
+from tidelog.log.reading import as_buffer
 from tidelog.log.values import LogFlush
 from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
@@ -17,7 +18,6 @@ from tidelog.records.record import Record
 from tidelog.replication import fetch_session
 from tidelog.replication.fetch_state import FIRST_BACKOFF_MS
 from tidelog.replication.fetcher import ReplicaFetcher
-from tidelog.replication.follower import as_buffer
 from tidelog.replication.messages import (
     ListOffsetsResult,
     Output,

@@ -192,7 +192,7 @@ class History:
                 topic, "leader.replication.throttled.replicas", self.prng.choice(("*", ""))
             )
             for broker in cluster.brokers.values():
-                broker.replicas.set_throttled_rates(leader=100, follower=2**63 - 1)
+                broker.replicas.set_throttled_rates(leader=100, follower=2**63 - 1, moves=2**63 - 1)
         elif draw < 98:
             feed.delete_topic("spare")
             cluster.run(self.prng.below(3))

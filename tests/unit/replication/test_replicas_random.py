@@ -330,7 +330,7 @@ ABLATIONS: dict[str, tuple[object, str, object]] = {
     "group commit does not wait for the device": (
         LeaderState,
         "own_end_offset",
-        property(lambda self: self._log.log_end_offset),
+        property(lambda self: self.log.log_end_offset),
     ),
     "a follower claims what is not on its device": (
         Partition,

@@ -124,10 +124,11 @@ def catching_up(side: str, rate: int, replicas: str = "*") -> Cluster:
         broker.replicas.set_throttled_rates(
             leader=rate if side == "leader" else LONG_MAX,
             follower=rate if side == "follower" else LONG_MAX,
+            moves=LONG_MAX,
         )
     cluster.start(3)
     cluster.brokers[3].replicas.set_throttled_rates(
-        leader=LONG_MAX, follower=rate if side == "follower" else LONG_MAX
+        leader=LONG_MAX, follower=rate if side == "follower" else LONG_MAX, moves=LONG_MAX
     )
     return cluster
 
@@ -165,7 +166,7 @@ def test_in_sync_replicas_are_counted_and_not_held_up() -> None:
     cluster.feed.create_topic("orders", (1, 2), **{"leader.replication.throttled.replicas": "*"})
     cluster.run(20)
     replicas = cluster.brokers[1].replicas
-    replicas.set_throttled_rates(leader=100, follower=LONG_MAX)
+    replicas.set_throttled_rates(leader=100, follower=LONG_MAX, moves=LONG_MAX)
     for number in range(20):
         name = cluster.produce(1, [b"z" * 500])
         cluster.run(10)

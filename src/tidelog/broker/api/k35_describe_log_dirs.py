@@ -1,8 +1,9 @@
 """DescribeLogDirs (35), versions 1-5: what each log directory holds, and how full its volume is.
 
-A directory that is offline has KAFKA_STORAGE_ERROR and nothing else. `offset_lag` is how far a
-log's end is behind its high watermark: always 0, because no log is moving to another directory
-(`is_future_key`). Tools that move partitions send this request before they begin.
+A directory that is offline has KAFKA_STORAGE_ERROR and nothing else. A log that is moving to
+another directory is listed in both: where it is, and with `is_future_key` and the size of the copy
+where it goes. `offset_lag` is how far a log's end is behind its high watermark, and the end of a
+copy behind that of its log. Tools that move partitions send this request before and after.
 """
 
 from itertools import groupby
@@ -19,6 +20,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.limits import PARTITION_ANSWER_WORK
 from tidelog.log.directory import LogDirectory
+from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
@@ -39,14 +41,12 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
             partitions = ArrayWriter(nested(result_type, "topics"), "partitions")
             for key in keys:
                 # One that has gone meanwhile is left out.
-                log = directory.logs.get(key)
-                if log is not None and key in node.replicas.partitions:
-                    partitions.add(
-                        partition_index=key.partition,
-                        partition_size=log.size_bytes,
-                        offset_lag=max(0, log.high_watermark - log.log_end_offset),
-                        is_future_key=False,
-                    )
+                partition, log = node.replicas.partitions.get(key), directory.logs.get(key)
+                future = directory.futures.logs.get(key)
+                if partition is not None and log is not None:
+                    _add(partitions, log, log.high_watermark)
+                if partition is not None and future is not None:
+                    _add(partitions, future.log, partition.log.log_end_offset)
                 yield PARTITION_ANSWER_WORK
             topics.add(name=name, partitions=partitions.array())
         results.append(_result(directory.disk.root, _space(directory.disk), topics.array()))
@@ -55,6 +55,15 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         code = ErrorCode.KAFKA_STORAGE_ERROR
         results.append(_result(offline.root, UNKNOWN_SPACE, nothing, code))
     context.answer(reply(context.response_type, results=results))
+
+
+def _add(partitions: ArrayWriter, log: Log, end: int) -> None:
+    partitions.add(
+        partition_index=log.topic_partition.partition,
+        partition_size=log.size_bytes,
+        offset_lag=max(0, end - log.log_end_offset),
+        is_future_key=log.ledger.is_future,
+    )
 
 
 def _result(
@@ -73,7 +82,7 @@ def _result(
 def _wanted(node: Node, directory: LogDirectory, request: Entity) -> list[TopicPartition]:
     """The hosted partitions in a directory that were asked for, by topic and number; all for a null
     list."""
-    here = directory.logs.keys() & node.replicas.partitions.keys()
+    here = (directory.logs.keys() | directory.futures.logs.keys()) & node.replicas.partitions.keys()
     if request.topics is None:
         return sorted(here)
     asked = {

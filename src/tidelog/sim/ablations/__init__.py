@@ -12,6 +12,7 @@ The replacements live here and not in the product: a switch in production code c
 | `replication` | high watermark, ISR, fetching, truncating, acknowledging |
 | `log` | recovery, epochs, producers, devices |
 | `cleaning` | compaction, retention |
+| `moves` | replicas that go to another log directory |
 | `controller` | elections, registrations, proposals |
 | `quorum` | votes, the metadata log |
 | `groups` | committed offsets |
@@ -25,6 +26,7 @@ from tidelog.sim.ablations import (
     controller,
     groups,
     log,
+    moves,
     quorum,
     replication,
     transactions,
@@ -35,6 +37,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     *replication.SAFEGUARDS,
     *log.SAFEGUARDS,
     *cleaning.SAFEGUARDS,
+    *moves.SAFEGUARDS,
     *controller.SAFEGUARDS,
     *quorum.SAFEGUARDS,
     *groups.SAFEGUARDS,

@@ -38,7 +38,7 @@ def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
     remote = self.remotes[replica_id]
     return (
         replica_id not in self.maximal_isr
-        and remote.log_end_offset >= self._log.high_watermark
+        and remote.log_end_offset >= self.log.high_watermark
         and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
     )
 
@@ -259,7 +259,7 @@ SAFEGUARDS: Final = (
         FetchAnswers, "cut", _cut_at_once
     ),
     guard("s03", "group-commit-leader", "acknowledging what the leader has not flushed")
-    .replaced(LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset))
+    .replaced(LeaderState, "own_end_offset", property(lambda self: self.log.log_end_offset))
     .replaced(LeaderState, "_check_advance", lambda *_: None),
     guard("s03", "group-commit-follower", "claiming what the follower has not flushed").replaced(
         Partition, "is_flushed", property(lambda _: True)
@@ -299,6 +299,6 @@ SAFEGUARDS: Final = (
     ).replaced(LeaderState, "waits_for", lambda *_: False),
     guard_of_cluster(
         "power-cuts", "group-commit-first", "a high watermark above what is flushed"
-    ).replaced(LeaderState, "own_end_offset", property(lambda self: self._log.log_end_offset)),
+    ).replaced(LeaderState, "own_end_offset", property(lambda self: self.log.log_end_offset)),
 )
 """Of high watermark, ISR, fetching, truncating and acknowledging."""

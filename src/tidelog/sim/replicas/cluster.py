@@ -21,6 +21,7 @@ from tidelog.model import TopicId, Uuid
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication import messages
+from tidelog.replication.moves import MoveFlush
 from tidelog.replication.replicas import Checkpointed
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.timeline import Timeline
@@ -183,16 +184,15 @@ class Cluster:
 
     def _carry_out_effect(self, broker: Broker, effect: Flush | Replace) -> None:
         subject = effect.subject
-        assert subject is None or isinstance(subject, LogFlush | CleanedFlush | Checkpointed), (
-            f"{effect}"
-        )
+        known = LogFlush | CleanedFlush | MoveFlush | Checkpointed
+        assert subject is None or isinstance(subject, known), f"{effect}"
         try:
             _write(broker, effect)
         except StorageError as error:
             if isinstance(subject, LogFlush | CleanedFlush):
                 broker.replicas.on_flush_failed(subject, str(error), self.now)
             return
-        if isinstance(subject, LogFlush | CleanedFlush):
+        if isinstance(subject, LogFlush | CleanedFlush | MoveFlush):
             broker.replicas.on_flushed(subject, self.now)
         elif subject is not None:
             broker.replicas.on_checkpointed(subject, self.now)

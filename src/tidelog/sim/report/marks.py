@@ -27,7 +27,7 @@ from tidelog.log import events as log
 from tidelog.log.checkpoint import IdentityFault
 from tidelog.log.events import LastStop
 from tidelog.model import NO_LEADER
-from tidelog.replication.events import damage, following, in_sync, roles
+from tidelog.replication.events import damage, following, in_sync, moves, roles
 from tidelog.replication.events.damage import DamagedLogReason
 from tidelog.replication.events.following import TruncationReason
 from tidelog.replication.events.in_sync import IsrUpdateReason, StallReason
@@ -174,7 +174,8 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ),
     # Replicas.
     *_whenever(roles.ClearingPostponed, roles.LeadershipBegan, roles.OldLogDeleted),
-    *_whenever(roles.ReplicaOffline, roles.StraySetAside),
+    *_whenever(roles.ReplicaOffline, roles.StraySetAside, roles.CopySetAside),
+    *_whenever(moves.MoveBegan, moves.MoveEnded, moves.MoveGivenUp),
     *_whenever(in_sync.IsrCheckSkipped, in_sync.IsrCommitted),
     *_whenever(in_sync.IsrExpansionProposed, in_sync.IsrShrinkProposed),
     *_Sorted(roles.FollowingBegan, _role_of).into(*_Role),

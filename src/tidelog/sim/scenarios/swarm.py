@@ -139,6 +139,8 @@ class Swarm:
     """Members of one share group (KIP-932); likewise."""
     disks: int = 1
     """Log directories of a node, each on a disk of its own."""
+    disk_move_gap_ms: int = 0
+    """Between two moves of a replica between the disks of its node; 0 for none."""
 
     @property
     def damages(self) -> bool:
@@ -249,8 +251,13 @@ def draw(seed: int) -> Swarm:
 
 
 def on_several_disks(swarm: Swarm, prng: Prng) -> Swarm:
-    """Nodes with two or three disks, of which all but the first may die."""
-    return replace(swarm, disks=prng.between(2, 3), disk_faults=(DiskFault.DISK_DIES,))
+    """Nodes with two or three disks, of which all but the first may die, and replicas that move."""
+    return replace(
+        swarm,
+        disks=prng.between(2, 3),
+        disk_faults=(DiskFault.DISK_DIES,),
+        disk_move_gap_ms=prng.choice((200, 200, 1_000)),
+    )
 
 
 def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:

@@ -71,15 +71,15 @@ class Admin:
 
         self.send(wanted, answered)
 
-    def send(self, wanted: Entity, answered: Answered) -> None:
-        """Sends any request to any broker."""
+    def send(self, wanted: Entity, answered: Answered, node_id: int | None = None) -> None:
+        """Sends any request to any broker, or to a certain one."""
         self.pending += 1
 
         def ended(response: Entity | None) -> None:
             self.pending -= 1
             answered(response)
 
-        self.view.ask(wanted, ended)
+        self.view.ask(wanted, ended, node_id)
 
 
 def _of_topic(key: ApiKey, version: int, topic: Mapping[str, object]) -> Entity:

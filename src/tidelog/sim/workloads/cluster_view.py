@@ -107,9 +107,11 @@ class ClusterView:
             session = sessions[node_id] = Session(machine, host, timeout_ms=self._timeout_ms)
         return session
 
-    def ask(self, wanted: Entity, answered: Answered) -> None:
-        """Asks some node, on a connection of its own: a parked request must not hold it up."""
-        session = self._of(self._asking_sessions, self.prng.choice(self.brokers))
+    def ask(self, wanted: Entity, answered: Answered, node_id: int | None = None) -> None:
+        """Asks some node or a certain one, on a connection of its own: a parked request must not
+        hold it up."""
+        asked = self.prng.choice(self.brokers) if node_id is None else node_id
+        session = self._of(self._asking_sessions, asked)
         key, version = wanted.__api_key__, wanted.__version__
 
         def done(frame: bytes | None) -> None:

@@ -19,6 +19,7 @@ from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
+from tidelog.sim.workloads.disk_moves import DiskMover
 from tidelog.sim.workloads.keyed import KeyedClient
 from tidelog.sim.workloads.members import Members
 from tidelog.sim.workloads.producer import Acks, Producer
@@ -53,6 +54,8 @@ class Workload:
             brokers=self.admin.view.brokers,
         )
         self._voters = VoterOperator(world, self.admin, stream(seed, "voters"), voters)
+        moves = stream(seed, "moves between disks")
+        self._disk_mover = DiskMover(world, Admin(self._own_view("m1", moves), history), moves)
         self.producers = [
             self._producer(f"p{number}", Acks(kind))
             for number, kind in enumerate(swarm.producers, 1)
@@ -140,6 +143,7 @@ class Workload:
         self._sharers.start()
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
+        self._now_and_then(self._swarm.disk_move_gap_ms, self._disk_mover.act)
         if not self._swarm.damages:
             # Two voters, one of them with a damaged log, wait for the third.
             self._now_and_then(self._swarm.voter_gap_ms, self._voters.act)

@@ -1,0 +1,25 @@
+"""Safeguards of moves between log directories, and what a move leaves without them."""
+
+from typing import Any, Final
+
+from tidelog.log import copying
+from tidelog.replication.moves import ReplicaMoves
+from tidelog.sim.ablations.safeguard import Original, guard_of_cluster
+
+
+def _end_at_once(swap: Original, self: ReplicaMoves, partition: Any, move: Any, now: Any) -> None:
+    """The former log goes, durable or not what took its place."""
+    swap(self, partition, move, now)
+    if move.source is not None:
+        self._end(partition.topic_partition, move, move.source, now)
+
+
+SAFEGUARDS: Final = (
+    guard_of_cluster(
+        "several-disks", "copies-follow-cuts", "a copy with records that its log has given up"
+    ).replaced(copying, "reconcile", lambda *_: None),
+    guard_of_cluster(
+        "several-disks", "former-logs-stay", "a power cut after which neither log is complete"
+    ).wrapped(ReplicaMoves, "_swap", _end_at_once),
+)
+"""Of moves between log directories."""

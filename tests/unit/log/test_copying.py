@@ -1,0 +1,87 @@
+"""What a copy keeps of what it has, when its log has changed."""
+
+import pytest
+
+from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch
+from tidelog.log import copying
+from tidelog.log.log import Log
+from tidelog.model import TopicPartition
+
+COPY = TopicPartition("copy", 0)
+
+
+class Pair:
+    """A log and its copy, of which so many records are equal."""
+
+    def __init__(self, count: int) -> None:
+        self.bench = LogBench()
+        self.copy = self.bench.directory.create(COPY, TOPIC_ID, self.bench.config)
+        self.write(count)
+        self.copy_all()
+
+    @property
+    def log(self) -> Log:
+        return self.bench.directory.logs[PARTITION]
+
+    def write(self, count: int, epoch: int = 0) -> None:
+        for _ in range(count):
+            self.log.append_as_leader(batch(), epoch, WALL_MS)
+        self.log.update_high_watermark(self.log.log_end_offset)
+
+    def copy_all(self) -> None:
+        while self.copy.log_end_offset < self.log.log_end_offset:
+            copying.copy_some(copying.read_some(self.copy, self.log, 300), self.copy)
+        copying.follow_bounds(self.copy, self.log)
+
+    @property
+    def copied(self) -> tuple[int, int]:
+        copying.reconcile(self.copy, self.log)
+        return self.copy.log_start_offset, self.copy.log_end_offset
+
+
+def test_a_copy_of_the_same_history_stays() -> None:
+    pair = Pair(10)
+    assert copying.is_complete(pair.copy, pair.log)
+    pair.write(5)
+    assert pair.copied == (0, 10) and not copying.is_complete(pair.copy, pair.log)
+
+
+@pytest.mark.parametrize("cut_to", [0, 4, 9])
+def test_a_copy_is_cut_where_its_log_was(cut_to: int) -> None:
+    """The same epoch goes on, or another has begun; of a log without records nothing is known."""
+    pair = Pair(10)
+    pair.log.truncate_to(cut_to)
+    assert pair.copied == (0, cut_to)
+    pair = Pair(10)
+    pair.log.truncate_to(cut_to)
+    pair.write(20, epoch=3)
+    assert pair.copied == (0, cut_to)
+    pair.copy_all()
+    assert copying.is_complete(pair.copy, pair.log)
+    assert pair.copy.epochs.entries == pair.log.epochs.entries
+
+
+def test_below_the_start_of_the_log_nothing_counts() -> None:
+    pair = Pair(10)
+    pair.write(10)
+    pair.log.maybe_raise_log_start_offset(12)
+    assert pair.copied == (12, 12)
+    pair.copy_all()
+    assert copying.is_complete(pair.copy, pair.log)
+    pair.log.truncate_fully_and_start_at(3)
+    assert pair.copied == (3, 3)
+
+
+def test_what_is_in_memory_only_is_handed_over() -> None:
+    """A producer whose records were deleted is still known; what was not read yet is in memory."""
+    pair = Pair(0)
+    records = batch(producer_id=7, producer_epoch=0, sequence=0)
+    pair.log.append_as_leader(records, 0, WALL_MS)
+    pair.write(5)
+    pair.log.maybe_raise_log_start_offset(3)
+    copying.reconcile(pair.copy, pair.log)
+    pair.copy_all()
+    assert 7 not in pair.copy.producers.by_id
+    copying.hand_over(pair.log, pair.copy)
+    assert 7 in pair.copy.producers.by_id and 6 in pair.copy.snapshots
+    assert pair.copy.tail.read(5, 1000, 6, True) is not None

@@ -1,0 +1,258 @@
+"""Replicas that move between disks: what is copied, when it counts, and what a crash leaves."""
+
+import pytest
+
+from tests.unit.log.harness import PARTITION, TOPIC_ID
+from tests.unit.replication.move_bench import IDS, MoveBench
+from tidelog.env.memory_disk import Operation
+from tidelog.env.prng import Prng
+from tidelog.errors import ErrorCode
+from tidelog.log.directories import OfflineDirectory
+from tidelog.model import TopicPartition, Uuid
+from tidelog.replication import moves
+from tidelog.replication.events.moves import MoveGivenUp
+from tidelog.sim.engine.disk import ProcessKilled
+
+
+def under_way(monkeypatch: pytest.MonkeyPatch, records: int = 60) -> MoveBench:
+    """A move to disk 2 of which a few records are copied."""
+    monkeypatch.setattr(moves, "MOVE_BYTES_PER_TURN", 400)
+    bench = MoveBench()
+    bench.append(records)
+    assert bench.request(2) is ErrorCode.NONE
+    bench.turns(3)
+    assert 0 < copied_to(bench) < records
+    return bench
+
+
+def copied_to(bench: MoveBench) -> int:
+    target = bench.env.directories.target_of(PARTITION)
+    assert target is not None
+    return target.futures.logs[PARTITION].log.log_end_offset
+
+
+def test_a_replica_moves_while_it_is_written_to() -> None:
+    bench = MoveBench()
+    bench.append(30)
+    assert bench.request(2) is ErrorCode.NONE
+    assert [name.endswith("-future") for name in bench.names(2)] == [True]
+    for _ in range(50):
+        bench.append()
+        bench.turn()
+    assert bench.place == 2 and bench.said == IDS[2]
+    assert [int(each.value[:-100]) for each in bench.records] == list(range(80))
+    assert bench.names(2) == [str(PARTITION)] and bench.names(1) == []
+    # And back, as soon as the former directory is free of the name.
+    assert bench.request(1) is ErrorCode.NONE
+    bench.turns()
+    assert bench.place == 1 and len(bench.records) == 80
+    assert bench.names(2) == []
+
+
+def test_the_log_serves_until_the_metadata_names_the_new_directory() -> None:
+    bench = MoveBench()
+    bench.obeys = False
+    bench.append(30)
+    bench.request(2)
+    bench.turns()
+    bench.append(5)
+    bench.turns()
+    assert bench.place == 1 and copied_to(bench) == 35
+    bench.obeys = True
+    bench.turns()
+    assert bench.place == 2 and len(bench.records) == 35
+
+
+@pytest.mark.parametrize("cut_to", [3, 50])
+def test_a_copy_gives_up_what_the_log_gives_up(
+    monkeypatch: pytest.MonkeyPatch, cut_to: int
+) -> None:
+    """The log is cut below the end of the copy, or above it, and goes on in another epoch."""
+    bench = under_way(monkeypatch)
+    bench.log.truncate_to(cut_to)
+    bench.begin_term()
+    bench.append(40)
+    expected = bench.records
+    bench.turns()
+    assert bench.place == 2 and bench.records == expected
+    assert len(bench.log.epochs.entries) > 1
+
+
+def test_a_copy_begins_where_the_log_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retention or DeleteRecords raise the log start above what is copied, and once more below."""
+    bench = under_way(monkeypatch)
+    bench.log.maybe_raise_log_start_offset(50)
+    bench.turns(3)
+    bench.log.maybe_raise_log_start_offset(52)
+    expected = bench.records
+    bench.turns()
+    assert bench.place == 2 and bench.records == expected
+    assert bench.log.log_start_offset == 52
+
+
+def test_a_log_that_begins_anew_is_copied_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = under_way(monkeypatch)
+    bench.log.truncate_fully_and_start_at(1000)
+    bench.turns()
+    assert bench.place == 2 and bench.log.log_start_offset == bench.log.log_end_offset == 1000
+
+
+@pytest.mark.parametrize("turns", [3, 400])
+def test_a_move_is_taken_back(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
+    """Whether the metadata names the new directory already or not."""
+    bench = under_way(monkeypatch)
+    bench.turns(20)
+    bench.obeys = turns == 3
+    bench.turns(turns)
+    if turns == 400:
+        # The report has arrived, and its effect is not known here.
+        bench.said = IDS[2]
+    assert bench.request(1) is ErrorCode.NONE
+    bench.obeys = True
+    bench.follow_metadata()
+    bench.turns()
+    assert bench.place == 1 and bench.said == IDS[1]
+    assert bench.names(2) == [] and len(bench.records) == 60
+
+
+def test_another_wish_replaces_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = under_way(monkeypatch)
+    assert bench.request(0) is ErrorCode.NONE
+    bench.turns()
+    assert bench.place == 0 and len(bench.records) == 60
+    assert bench.names(1) == bench.names(2) == []
+
+
+def test_a_full_disk_leaves_the_replica_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = under_way(monkeypatch)
+    bench.disks[2].capacity_bytes = bench.disks[2].used_bytes + 500
+    bench.turns()
+    assert bench.place == 1 and bench.names(2) == []
+    assert not bench.env.directories.has_failed
+    (given_up,) = [each for each in bench.trace.events if isinstance(each, MoveGivenUp)]
+    assert "no space left" in given_up.reason
+
+
+def test_a_throttle_bounds_what_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = under_way(monkeypatch)
+    bench.env.throttles.moves.rate = 5000
+    before = copied_to(bench)
+    bench.turns(600)
+    # A record has about 180 bytes.
+    assert before < copied_to(bench) < before + 32
+    bench.env.throttles.moves.rate = 1 << 62
+    bench.turns(60)
+    assert bench.place == 2
+
+
+def test_what_cannot_be_moved_is_refused() -> None:
+    bench = MoveBench()
+    request, now, root = bench.moves.request, bench.now, bench.disks[2].root
+    assert request(PARTITION, "nowhere", now) is ErrorCode.LOG_DIR_NOT_FOUND
+    assert request(TopicPartition("t" * 230, 0), root, now) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    unknown = TopicPartition("unknown", 0)
+    assert request(unknown, root, now) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert bench.request(1) is ErrorCode.NONE and bench.env.directories.futures == []
+    gone = OfflineDirectory("gone", Uuid(b"g" * 16), "input/output error")
+    bench.env.directories.offline[7] = gone
+    assert request(PARTITION, "gone", now) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert bench.request(2) is ErrorCode.KAFKA_STORAGE_ERROR
+    # It is where an administrator wanted it before it was.
+    bench.env.directories.create(unknown, TOPIC_ID, bench.config, IDS[0])
+    assert bench.disks[2].exists("unknown-0")
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+@pytest.mark.parametrize("group_commit", [False, True])
+def test_no_crash_loses_a_record(
+    monkeypatch: pytest.MonkeyPatch, power_cut: bool, group_commit: bool
+) -> None:
+    """Goal: at any operation of either disk the process may die, or the machine: what was written,
+    or was durable, is there afterwards, in one log, and the move can be made to its end."""
+    monkeypatch.setattr(moves, "MOVE_BYTES_PER_TURN", 600)
+    point, is_over, prng = 0, False, Prng(7)
+    while not is_over:
+        bench = moving(group_commit)
+        durable = bench.log.recovery_point
+        is_over = not crashes(bench, point)
+        kept = max(durable, bench.log.recovery_point) if power_cut else bench.log.log_end_offset
+        expected = [each.value for each in bench.records][:kept]
+        bench.restart(prng, power_cut=power_cut)
+        found = [each.value for each in bench.records]
+        assert found[: len(expected)] == expected, f"point {point}"
+        bench.request(2)
+        assert bench.ends_on(2), f"point {point}"
+        assert [each.value for each in bench.records][: len(expected)] == expected
+        point += 5
+    assert point > 30
+
+
+def moving(group_commit: bool) -> MoveBench:
+    bench = MoveBench()
+    if group_commit:
+        bench.configure(flush_messages=1)
+    bench.append(15)
+    bench.log.request_flush()
+    bench.carry_out()
+    return bench
+
+
+def crashes(bench: MoveBench, point: int) -> bool:
+    """Lets the process die at this operation of the disks while the replica moves."""
+    count = 0
+
+    def witness(operation: Operation, path: str) -> None:
+        nonlocal count
+        count += operation is not Operation.LOOK
+        if count > point:
+            bench.watch(None)
+            raise ProcessKilled(path)
+
+    bench.watch(witness)
+    try:
+        bench.request(2)
+        for _ in range(6):
+            bench.append()
+            bench.log.request_flush()
+            bench.turns(2)
+        assert bench.ends_on(2)
+    except ProcessKilled:
+        return True
+    bench.watch(None)
+    return False
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_former_log_stays_until_the_copy_is_durable(seed: int) -> None:
+    """Goal: what was durable in the one log is durable in the one or the other, in each instant."""
+    bench = moving(group_commit=True)
+    bench.request(2)
+    while bench.place == 1:
+        bench.turn()
+        bench.append()
+        bench.log.request_flush()
+        bench.carry_out()
+        bench.tick()
+    count = bench.log.log_end_offset
+    assert bench.log.recovery_point < count and bench.names(1) == [str(PARTITION)]
+    # The disk that has the former log saves its names, for whatever reason.
+    bench.disks[1].sync_tree()
+    bench.restart(Prng(seed), power_cut=True)
+    assert len(bench.records) == count
+
+
+def test_a_copy_alone_does_not_count() -> None:
+    """Goal: where the disk with the log is missing, and the metadata names the disk with the copy,
+    the copy is known not to be the log."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns()
+    bench.open(offline=(1,))
+    directories = bench.env.directories
+    assert directories.has_lost_original(PARTITION, IDS[2])
+    assert not directories.has_lost_original(PARTITION, IDS[1])
+    directories.create(PARTITION, TOPIC_ID, bench.config, IDS[2])
+    assert not directories.has_lost_original(PARTITION, IDS[2])
+    assert [name for name in bench.names(2) if name.endswith("-future")] == []

@@ -37,7 +37,7 @@ def _expand_without_epoch_start(self: LeaderState, replica_id: int) -> bool:
     remote = self.remotes[replica_id]
     return (
         replica_id not in self.maximal_isr
-        and remote.log_end_offset >= self._log.high_watermark
+        and remote.log_end_offset >= self.log.high_watermark
         and self._brokers.may_join_isr(replica_id, remote.broker_epoch)
     )
 
@@ -69,7 +69,7 @@ SAFEGUARDS: dict[str, tuple[object, str, object]] = {
     "group_commit_holds_high_watermark_until_flush": (
         LeaderState,
         "own_end_offset",
-        property(lambda self: self._log.log_end_offset),
+        property(lambda self: self.log.log_end_offset),
     ),
     "group_commit_holds_the_fetch_that_acknowledges": (
         Partition,

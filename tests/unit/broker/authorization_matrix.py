@@ -8,7 +8,6 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
-from tests.unit.broker.api.share_client import switch_on
 from tests.unit.broker.one_node import OneNode, Wire
 from tests.unit.broker.rights_table import CONTROLLER, GROUP, NEEDS, TOPIC, TXN, Need, Row
 from tidelog.broker.api.catalogue import APIS
@@ -130,7 +129,6 @@ class Office:
         settings |= {"auto_create_topics_enable": "false"}
         self.node = OneNode(**settings)
         self.admin = self.node.client()
-        switch_on(self.node)
         self.admin.create_topic(PRESENT)
         self.node.settle()
         topic = self.node.broker.image.topics_by_name[PRESENT]

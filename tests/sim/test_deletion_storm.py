@@ -127,7 +127,7 @@ def test_nothing_but_what_was_asked_for_is_gone(seeds: Sequence[int]) -> None:
 def test_the_storm_notices_an_answer_that_comes_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader that asks no other replica answers well though others have the records."""
     monkeypatch.setattr(
-        LeaderState, "low_watermark", property(lambda self: self._log.log_start_offset)
+        LeaderState, "low_watermark", property(lambda self: self.log.log_start_offset)
     )
     with pytest.raises(Violation, match="too early"):
         for seed in range(40):

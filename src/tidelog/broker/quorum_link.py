@@ -5,7 +5,10 @@ A response that does not parse counts as no response.
 
 Which version of Fetch a peer knows is not known before its metadata is fetched. Apache Kafka before
 4.1 does not know ours, and closes the connection on it. So when a peer has closed the connection on
-`FETCHES_CUT` fetches in a row, the next ones go in the version before, until it closes one again.
+`FETCHES_CUT` fetches in a row, the next ones go in the version before. After `OLDER_FOR_MS` one is
+tried in the newest again: a peer that knows it may have ended twice, and the version before has no
+high watermark (KIP-1166), so its leader holds the fetch until there is a record, and what was
+committed meanwhile comes late.
 """
 
 from typing import Final
@@ -27,6 +30,8 @@ from tidelog.wire.api import ApiKey
 FETCH_VERSION: Final = quorum_codec.SENT_VERSIONS[ApiKey.FETCH]
 FETCHES_CUT: Final = 2
 """A peer that ends by itself rarely cuts two fetches in a row without an answer between."""
+OLDER_FOR_MS: Final = 10_000
+"""How long a peer that has cut so many gets fetches in the version before."""
 
 
 class QuorumLink:
@@ -42,8 +47,8 @@ class QuorumLink:
         self._peers = peers
         # Shared by both purposes; only has to differ between requests of one connection.
         self._next_correlation_id = 0
-        # How often in a row a peer has closed the connection on fetches, up to `FETCHES_CUT`, and
-        # when it did last; an answer in the newest version ends the row.
+        # How often in a row a peer has closed the connection on fetches in the newest version, and
+        # when it did last; an answer in that version ends the row.
         self._cut: dict[int, tuple[int, Instant]] = {}
         for node_id, endpoint in config.voters.items():
             if node_id != config.node_id:
@@ -67,7 +72,7 @@ class QuorumLink:
         if isinstance(request, QuorumFetchRequest):
             purpose = Purpose.QUORUM_FETCH
             fetch = fetch_codec.fetch_request_to_wire(request)
-            version = FETCH_VERSION - self._wants_older(output.peer_id)
+            version = FETCH_VERSION - self._wants_older(output.peer_id, now)
             frame = wire_fetch.pack_request(version, self._next_correlation_id, client_id, fetch)
         else:
             entity = quorum_codec.request_to_entity(request)
@@ -75,8 +80,9 @@ class QuorumLink:
         deadline = Instant(now + self._config.quorum.request_timeout_ms)
         self._peers.send(output.peer_id, purpose, [frame], request, deadline)
 
-    def _wants_older(self, peer_id: int) -> bool:
-        return peer_id in self._cut and self._cut[peer_id][0] == FETCHES_CUT
+    def _wants_older(self, peer_id: int, now: Instant) -> bool:
+        count, last = self._cut.get(peer_id, (0, now))
+        return count >= FETCHES_CUT and now < last + OLDER_FOR_MS
 
     def set_address(self, node_id: int, endpoint: Endpoint) -> None:
         """Where a voter, the leader or a bootstrap server is reached."""
@@ -88,7 +94,7 @@ class QuorumLink:
     ) -> None:
         """A voter answered. Raises `MalformedFrame`."""
         if isinstance(token, QuorumFetchRequest):
-            if not self._wants_older(peer_id):
+            if not self._wants_older(peer_id, now):
                 self._cut.pop(peer_id, None)
             # The version before has the same answer.
             _, fetched = wire_fetch.parse_response(FETCH_VERSION, frame)
@@ -107,8 +113,7 @@ class QuorumLink:
         assert isinstance(token, Request), f"unexpected token {token!r}"
         if reason is CloseReason.PEER and isinstance(token, QuorumFetchRequest):
             count, last = self._cut.get(peer_id, (0, None))
-            # Fetches of one connection end at once. One cut more than `FETCHES_CUT` was in the
-            # version before, so the newest is tried again.
-            if last != now:
-                self._cut[peer_id] = (count + 1) % (FETCHES_CUT + 1), now
+            # Fetches of one connection end at once.
+            if last != now and not self._wants_older(peer_id, now):
+                self._cut[peer_id] = count + 1, now
         self._quorum.on_response(peer_id, token, None, now)

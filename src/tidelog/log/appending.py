@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, StorageError
+from tidelog.log.batch_file import MAX_RELATIVE_OFFSET
 from tidelog.log.replay import read_marker_or_none
 from tidelog.log.rolling import roll
 from tidelog.log.segment import BatchSpan
@@ -207,7 +208,9 @@ def _write(state: LogState, data: Buffer, spans: Sequence[BatchSpan], wall_ms: i
     active = state.segments.active
     try:
         if active.should_roll(config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)):
-            roll(state, max(spans[0].base_offset, state.log_end_offset))
+            # Also where batches are missing: a start takes a hole between segments for a torn tail.
+            fitting = spans[-1].last_offset - MAX_RELATIVE_OFFSET
+            roll(state, max(state.log_end_offset, fitting))
             active = state.segments.active
         if active.created_ms < 0:
             active.created_ms = wall_ms

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.broker.one_node import CLUSTER_ID, CONTROLLER, DIRECTORY_ID, OneNode
-from tidelog.broker.quorum_link import FETCH_VERSION
+from tidelog.broker.quorum_link import FETCH_VERSION, OLDER_FOR_MS
 from tidelog.env.effects import Closed, CloseReason, Connected, Received
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
@@ -151,16 +152,22 @@ def test_a_follower_fetches_on_a_connection_of_its_own(voters):
     assert (partition.fetch_offset, partition.current_leader_epoch) == (0, 5)
 
 
-def test_a_leader_that_cuts_fetches_gets_the_version_before_until_it_cuts_again(voters):
-    """Apache Kafka before 4.1 closes the connection on a version that it does not know."""
+def test_a_leader_that_cuts_fetches_gets_the_version_before_for_a_while(voters):
+    """Apache Kafka before 4.1 closes the connection on a version that it does not know. One of our
+    own may have ended twice, and gets the newest again: without it commits come late (seed 22)."""
+
+    def cut() -> int:
+        connection, header, _, _ = voters.wait(ApiKey.FETCH)[0]
+        voters.node.receive(Closed(connection, CloseReason.PEER))
+        return header.api_version
+
     voters.wait(ApiKey.VOTE)
     voters.announce(2, 5)
-    versions = []
-    for _ in range(5):
-        connection, header, _, _ = voters.wait(ApiKey.FETCH)[0]
-        versions.append(header.api_version)
-        voters.node.receive(Closed(connection, CloseReason.PEER))
-    assert versions == [FETCH_VERSION, FETCH_VERSION, FETCH_VERSION - 1, *[FETCH_VERSION] * 2]
+    older = FETCH_VERSION - 1
+    assert [cut() for _ in range(5)] == [FETCH_VERSION, FETCH_VERSION, older, older, older]
+    voters.node.now = Instant(voters.node.now + OLDER_FOR_MS)
+    voters.announce(2, 9)
+    assert [cut() for _ in range(2)] == [FETCH_VERSION, older]
 
 
 def test_a_fetch_of_the_metadata_log_is_answered_in_the_version_of_its_request():

@@ -1,7 +1,8 @@
 """Rolling: when a segment is sealed, and that it is flushed."""
 
-from tests.unit.log.harness import PARTITION, WALL_MS, LogBench
+from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch
 from tidelog.config import LogConfig
+from tidelog.records.batch import stamp
 
 
 def test_sealing_flushes_by_itself() -> None:
@@ -23,3 +24,16 @@ def test_time_rolls_a_segment() -> None:
     assert len(bench.log.segments) == 1
     bench.append(timestamp=WALL_MS + 1_001)
     assert len(bench.log.segments) == 2
+
+
+def test_a_segment_that_begins_in_a_gap_survives_a_kill() -> None:
+    """A follower fetches what its leader's cleaner has left, and rolls where records are missing.
+    Before the next checkpoint of recovery points the process dies; its files do not."""
+    bench = LogBench(LogConfig(cleanup_policy=("compact",), segment_bytes=100))
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    for base_offset in (0, 2, 5, 9):
+        bench.log.append_as_follower(stamp(batch(2), base_offset, 0), WALL_MS)
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 2, 4, 7]
+    assert bench.reopen_after_kill().log_end_offset == 11
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 2, 4, 7]

@@ -100,7 +100,9 @@ class Recovery:
         """Whether the segment that does not begin where it is due is to be dropped."""
         segment = self.segments[index]
         if segment.base_offset > next_offset and not segment.batches.contiguous:
-            return self.durable_end() <= next_offset and not self.clean
+            # What a cleaner has left was durable: Kafka's leaves holes between segments.
+            known_end = max(self.durable_end(), self.checkpoints.cleaned_to)
+            return known_end <= next_offset and not self.clean
         if self.is_durable(min(next_offset, segment.base_offset)):
             detail = f"segment {segment.base_offset} does not begin at {next_offset}"
             if segment.base_offset < next_offset:

@@ -6,9 +6,10 @@ import pytest
 
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
-from tidelog.log.checkpoint import CleanShutdown, encode_epochs
+from tidelog.log.checkpoint import CLEANER_FILE, CleanShutdown, encode_epochs, encode_offsets
 from tidelog.log.events import IndexRebuilt, TailCut
 from tidelog.log.file_names import offset_name
+from tidelog.records.batch import stamp
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
 
@@ -245,3 +246,21 @@ def test_a_checkpoint_without_one_of_its_epochs_is_rebuilt(lost: int) -> None:
     kept = [entry for entry in before if entry[0] != lost]
     bench.disk.replace(f"{PARTITION}/leader-epoch-checkpoint", encode_epochs(kept))
     assert bench.reopen_after_kill().epochs.entries == before
+
+
+@pytest.mark.parametrize(("cleaned_to", "end"), [(9, 11), (0, 4)])
+def test_a_hole_that_a_cleaner_has_left_is_no_torn_tail(cleaned_to: int, end: int) -> None:
+    """Apache Kafka's cleaner leaves holes between segments, and its recovery points may be older
+    when it is killed."""
+    bench = LogBench(LogConfig(cleanup_policy=("compact",)))
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    for base_offset in (0, 2, 9):
+        bench.log.append_as_follower(stamp(batch(2), base_offset, 0), WALL_MS)
+    bench.log.close()
+    data = bench.disk.read_file(file_of(0, ".log")) or b""
+    kept_bytes = 2 * len(batch(2))
+    bench.disk.replace(file_of(0, ".log"), data[:kept_bytes])
+    bench.disk.replace(file_of(9, ".log"), data[kept_bytes:])
+    bench.disk.replace(CLEANER_FILE, encode_offsets({PARTITION: cleaned_to}))
+    assert bench.reopen_after_kill().log_end_offset == end

@@ -39,7 +39,6 @@ from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.image import MetadataImage
-from tidelog.wire import codec
 from tidelog.wire.entities import Entity
 
 FORWARD_RETRY_MS: Final = 50
@@ -145,8 +144,6 @@ class ControlLink:
         self._last_used_id = -1
         # Forwards that wait for a controller, with the time of their next attempt.
         self._waiting: list[tuple[Instant, Forward]] = []
-        # Correlation ids of the control channel.
-        self._next_correlation_id = 0
         # Outcomes since the last `take_outcomes`.
         self._outcomes: list[Outcome] = []
 
@@ -248,9 +245,8 @@ class ControlLink:
 
     def _send(self, entity: Entity, token: Hashable, deadline: Instant) -> None:
         self._last_used_id = self._leader_id
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
-        frame = codec.encode_request(entity, self._next_correlation_id, f"broker-{self._node_id}")
-        self._peers.send(self._leader_id, Purpose.CONTROL, [frame], token, deadline)
+        client_id = f"broker-{self._node_id}"
+        self._peers.ask(self._leader_id, Purpose.CONTROL, entity, client_id, token, deadline)
 
     def on_controller_reply(
         self, reply_to: Call | Forward, response: Response, now: Instant

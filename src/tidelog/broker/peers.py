@@ -28,6 +28,8 @@ from tidelog.limits import MAX_REQUEST_BYTES
 from tidelog.model import Endpoint
 from tidelog.security.client_login import ClientLogin, LoginRefused
 from tidelog.security.listener_logins import OwnLogin
+from tidelog.wire import codec
+from tidelog.wire.entities import Entity
 from tidelog.wire.frames import FrameReader
 
 
@@ -166,6 +168,8 @@ class PeerChannels:
         self._by_connection: dict[int, _Channel] = {}
         # The next outbound connection id; counts down from -1.
         self._next_connection_id = -1
+        # Of the last request; only has to differ between requests of one connection.
+        self._correlation_id = 0
         # What happened since the last `take_outputs`.
         self._outputs: list[PeerOutput] = []
         # Channels with unsent chunks on an established connection.
@@ -185,6 +189,24 @@ class PeerChannels:
     def knows(self, peer_id: int, purpose: Purpose) -> bool:
         """Whether an address is known."""
         return ChannelKey((peer_id, purpose)) in self._channels
+
+    def next_correlation_id(self) -> int:
+        """The correlation id of the next request."""
+        self._correlation_id = self._correlation_id + 1 & 0x7FFFFFFF
+        return self._correlation_id
+
+    def ask(
+        self,
+        peer_id: int,
+        purpose: Purpose,
+        entity: Entity,
+        client_id: str,
+        token: Hashable,
+        deadline: Instant,
+    ) -> None:
+        """Encodes a request and sends it."""
+        frame = codec.encode_request(entity, self.next_correlation_id(), client_id)
+        self.send(peer_id, purpose, [frame], token, deadline)
 
     def send(
         self,

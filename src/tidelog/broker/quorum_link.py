@@ -45,8 +45,6 @@ class QuorumLink:
         # Answers what came in through it.
         self._router = router
         self._peers = peers
-        # Shared by both purposes; only has to differ between requests of one connection.
-        self._next_correlation_id = 0
         # How often in a row a peer has closed the connection on fetches in the newest version, and
         # when it did last; an answer in that version ends the row.
         self._cut: dict[int, tuple[int, Instant]] = {}
@@ -65,20 +63,19 @@ class QuorumLink:
         return bool(outputs)
 
     def _send(self, output: SendRequest, now: Instant) -> None:
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         self.set_address(output.peer_id, output.endpoint)
         request, client_id = output.request, f"raft-client-{self._config.node_id}"
-        purpose = Purpose.QUORUM_RPC
+        deadline = Instant(now + self._config.quorum.request_timeout_ms)
         if isinstance(request, QuorumFetchRequest):
-            purpose = Purpose.QUORUM_FETCH
             fetch = fetch_codec.fetch_request_to_wire(request)
             version = FETCH_VERSION - self._wants_older(output.peer_id, now)
-            frame = wire_fetch.pack_request(version, self._next_correlation_id, client_id, fetch)
+            correlation_id = self._peers.next_correlation_id()
+            frame = wire_fetch.pack_request(version, correlation_id, client_id, fetch)
+            self._peers.send(output.peer_id, Purpose.QUORUM_FETCH, [frame], request, deadline)
         else:
             entity = quorum_codec.request_to_entity(request)
-            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
-        deadline = Instant(now + self._config.quorum.request_timeout_ms)
-        self._peers.send(output.peer_id, purpose, [frame], request, deadline)
+            purpose = Purpose.QUORUM_RPC
+            self._peers.ask(output.peer_id, purpose, entity, client_id, request, deadline)
 
     def _wants_older(self, peer_id: int, now: Instant) -> bool:
         count, last = self._cut.get(peer_id, (0, now))

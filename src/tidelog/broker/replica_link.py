@@ -56,8 +56,6 @@ class ReplicaLink:
         self._peers = peers
         # The newest image, for brokers' endpoints.
         self._image: MetadataImage = EMPTY_IMAGE
-        # Correlation ids of all replica connections.
-        self._next_correlation_id = 0
         # How long after a fetch the first byte of its answer may take.
         self._first_byte_limit_ms = (
             config.replication.replica_fetch_wait_max_ms + config.broker.session_timeout_ms // 2
@@ -93,17 +91,15 @@ class ReplicaLink:
         if not self._peers.knows(output.leader_id, Purpose.REPLICA_FETCH):
             self.on_failed(output, now)
             return
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
+        correlation_id = self._peers.next_correlation_id()
         client_id = f"broker-{self._config.node_id}-fetcher-0"
         if isinstance(output, SendFetch):
             leader = self._image.brokers.get(output.leader_id)
             version = version_for(leader, FETCH_VERSION, FETCH_VERSION_SINCE)
-            frame = wire_fetch.pack_request(
-                version, self._next_correlation_id, client_id, output.request
-            )
+            frame = wire_fetch.pack_request(version, correlation_id, client_id, output.request)
         else:
             entity = self._list_offsets_entity(output)
-            frame = codec.encode_request(entity, self._next_correlation_id, client_id)
+            frame = codec.encode_request(entity, correlation_id, client_id)
         deadline = Instant(now + self._config.replication.replica_socket_timeout_ms)
         first_byte_by = Instant(min(deadline, now + self._first_byte_limit_ms))
         self._peers.send(

@@ -114,8 +114,6 @@ class SharePersister:
         self._retry_at: Instant | None = None
         # How many calls wait or are under way.
         self._count = 0
-        # Correlation ids of these connections.
-        self._next_correlation_id = 0
 
     @property
     def is_full(self) -> bool:
@@ -188,12 +186,9 @@ class SharePersister:
         return leader if self._peers.knows(leader, Purpose.SHARE_STATE) else None
 
     def _send(self, coordinator: int, request: _Request, now: Instant) -> None:
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
-        frame = codec.encode_request(
-            _entity_of(request), self._next_correlation_id, f"broker-{self._config.node_id}-shares"
-        )
-        deadline = self._deadline_of(now)
-        self._peers.send(coordinator, Purpose.SHARE_STATE, [frame], request, deadline)
+        client_id = f"broker-{self._config.node_id}-shares"
+        entity, deadline = _entity_of(request), self._deadline_of(now)
+        self._peers.ask(coordinator, Purpose.SHARE_STATE, entity, client_id, request, deadline)
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -98,8 +98,6 @@ class ShareStateCalls:
     _calls: dict[_Call, None] = field(default_factory=dict, init=False)
     # When what is parked is tried again; `None` while nothing is.
     _retry_at: Instant | None = field(default=None, init=False)
-    # Correlation ids of these connections.
-    _next_correlation_id: int = field(default=0, init=False)
 
     def ask(
         self,
@@ -161,11 +159,10 @@ class ShareStateCalls:
         return leader_id if self.peers.knows(leader_id, Purpose.SHARE_GROUPS) else None
 
     def _send(self, leader_id: int, request: _Request, now: Instant) -> None:
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         client_id = f"broker-{self.config.node_id}-share-groups"
-        frame = codec.encode_request(_entity_of(request), self._next_correlation_id, client_id)
+        entity = _entity_of(request)
         deadline = Instant(now + self.config.broker.request_timeout_ms)
-        self.peers.send(leader_id, Purpose.SHARE_GROUPS, [frame], request, deadline)
+        self.peers.ask(leader_id, Purpose.SHARE_GROUPS, entity, client_id, request, deadline)
 
     def _park(self, now: Instant) -> None:
         retry_at = Instant(now + RETRY_MS)

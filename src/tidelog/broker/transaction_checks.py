@@ -92,8 +92,6 @@ class TransactionChecks:
         self._fresh: list[_Check] = []
         # Questions to ask again, with the time.
         self._waiting: list[tuple[Instant, _Check]] = []
-        # Correlation ids of these connections.
-        self._next_correlation_id = 0
 
     def on_image(self, image: MetadataImage) -> None:
         """Learns who coordinates which transactions."""
@@ -140,12 +138,10 @@ class TransactionChecks:
         return leader if self._peers.knows(leader, Purpose.TRANSACTION_CHECK) else None
 
     def _send(self, coordinator: int, request: _Request, now: Instant) -> None:
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         client_id = f"broker-{self._config.node_id}"
-        frame = codec.encode_request(request.entity(), self._next_correlation_id, client_id)
         deadline = Instant(now + self._config.broker.request_timeout_ms)
         purpose = Purpose.TRANSACTION_CHECK
-        self._peers.send(coordinator, purpose, [frame], request, deadline)
+        self._peers.ask(coordinator, purpose, request.entity(), client_id, request, deadline)
 
     # Answers ----------------------------------------------------------------------------------
 

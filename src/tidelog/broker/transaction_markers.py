@@ -79,8 +79,6 @@ class TransactionMarkers:
     _retry_at: Instant | None = field(default=None, init=False)
     # How many requests are under way to each leader.
     _under_way: dict[int, int] = field(default_factory=dict, init=False)
-    # Correlation ids of all connections for markers.
-    _next_correlation_id: int = field(default=0, init=False)
     # Markers that this tick may still send.
     _budget: int = field(default=0, init=False)
     # The last tick: what is left over asks for another one at once.
@@ -144,14 +142,12 @@ class TransactionMarkers:
 
     def _send(self, leader_id: int, markers: Markers, now: Instant) -> None:
         self._under_way[leader_id] = self._under_way.get(leader_id, 0) + 1
-        self._next_correlation_id = self._next_correlation_id + 1 & 0x7FFFFFFF
         version = version_for(self._image.brokers.get(leader_id), SENT_VERSION, SENT_VERSION_SINCE)
         client_id = f"broker-{self.config.node_id}-markers"
         entity = request_of(markers, version)
-        frame = codec.encode_request(entity, self._next_correlation_id, client_id)
         request = MarkerRequest(leader_id, markers)
         deadline = Instant(now + self.config.broker.request_timeout_ms)
-        self.peers.send(leader_id, Purpose.MARKERS, [frame], request, deadline)
+        self.peers.ask(leader_id, Purpose.MARKERS, entity, client_id, request, deadline)
 
     # Answers ------------------------------------------------------------------------------
 

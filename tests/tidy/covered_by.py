@@ -190,9 +190,11 @@ COVERED_BY: Final[Mapping[str, str]] = {
         "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
     ),
     "broker/links.py": "tests/unit/broker/test_node.py",
+    "broker/share_coordinators.py": "tests/unit/broker/test_share_persister.py",
     "broker/share_group_calls.py": (
         "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
     ),
+    "groups/refusals.py": "tests/unit/groups/test_consumer_heartbeats.py",
     "groups/share_group.py": "tests/unit/groups/test_share_heartbeats.py",
     "groups/share_states.py": "tests/unit/groups/test_share_heartbeats.py",
     "shares/image.py": "tests/unit/shares/test_coordinator.py",

@@ -4,9 +4,8 @@
                     ^                                     │
                     └──── asked again after `RETRY_MS` ───┘  no coordinator, no answer, or not yet
 
-The coordinator of a share partition leads the partition of `__share_group_state` that its key
-belongs to. All that is asked of one coordinator in a tick about one group travels together; this
-node asks itself in the same way.
+All that is asked of one coordinator (`share_coordinators.py`) in a tick about one group travels
+together; this node asks itself in the same way.
 
 **Order.** A coordinator keeps the newest word about an offset. So there is one call under way for
 each share partition at a time, and those behind it wait, also when it is asked again: otherwise a
@@ -27,31 +26,29 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.broker.share_coordinators import (
+    NOT_YET,
+    RETRY_MS,
+    answers_of,
+    request_of,
+    share_coordinator,
+)
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
+from tidelog.groups.consumer_records import IdPartition
 from tidelog.limits import MAX_SHARE_STATE_CALLS, MAX_STATES_PER_REQUEST
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.model import SHARES_TOPIC, uuid_to_text
-from tidelog.rsm.placement import partition_of
+from tidelog.shares import records
 from tidelog.sharing.in_flight import Change
 from tidelog.sharing.share_partition import SharePartition
 from tidelog.sharing.values import ShareKey, ShareState, StateBatch
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import bytes_of, error_of
+from tidelog.wire.entities import Entity
 
 READ_VERSION: Final = 0
 WRITE_VERSION: Final = 1
-RETRY_MS: Final = 50
-
-_NOT_YET: Final = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NETWORK_EXCEPTION,
-)
 
 OnRead = Callable[[ShareState | ErrorCode, Instant], None]
 OnWritten = Callable[[ErrorCode, Instant], None]
@@ -177,13 +174,10 @@ class SharePersister:
         return True
 
     def _coordinator_of(self, key: ShareKey) -> int | None:
-        """The broker that leads the partition of this key, if it can be reached."""
-        topic = self._image.topics_by_name.get(SHARES_TOPIC)
-        if topic is None:
-            return None
-        name = f"{key.group_id}:{uuid_to_text(key.topic_id)}:{key.partition}"
-        leader = topic.partitions[partition_of(name, len(topic.partitions))].leader
-        return leader if self._peers.knows(leader, Purpose.SHARE_STATE) else None
+        """The coordinator of this share partition, if it can be reached."""
+        leader = share_coordinator(self._image, records.SharePartition(*key))
+        is_known = leader is not None and self._peers.knows(leader, Purpose.SHARE_STATE)
+        return leader if is_known else None
 
     def _send(self, coordinator: int, request: _Request, now: Instant) -> None:
         client_id = f"broker-{self._config.node_id}-shares"
@@ -199,14 +193,8 @@ class SharePersister:
             _, entity = codec.decode_response(ApiKey.READ_SHARE_GROUP_STATE, READ_VERSION, frame)
         else:
             _, entity = codec.decode_response(ApiKey.WRITE_SHARE_GROUP_STATE, WRITE_VERSION, frame)
-        rows: dict[tuple[bytes, int], Entity] = {
-            (bytes_of(topic.topic_id), row.partition): row
-            for topic in entity.results
-            for row in topic.partitions
-        }
-        for line in token.lines:
-            row = rows.get((line.key.topic_id, line.key.partition))
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if row is None else error_of(row.error_code)
+        asked = [IdPartition(line.key.topic_id, line.key.partition) for line in token.lines]
+        for line, (_, code, row) in zip(token.lines, answers_of(entity, asked), strict=True):
             self._on_code(line, code, row, now)
 
     def on_failed(self, token: object, now: Instant) -> None:
@@ -217,7 +205,7 @@ class SharePersister:
 
     def _on_code(self, line: _Line, code: ErrorCode, row: Entity, now: Instant) -> None:
         calls, line.under_way = line.under_way, ()
-        if code in _NOT_YET:
+        if code in NOT_YET:
             line.waiting.extendleft(reversed(calls))
             self._try_again(line, now)
             return
@@ -302,22 +290,13 @@ def _take(waiting: deque[StateCall]) -> list[StateCall]:
 
 def _entity_of(request: _Request) -> Entity:
     """The request as it is sent."""
-    topics: dict[bytes, list[dict[str, object]]] = {}
-    for line in request.lines:
-        row = _read_row(line) if request.is_read else _write_row(line)
-        topics.setdefault(line.key.topic_id, []).append(row)
+    row_of = _read_row if request.is_read else _write_row
+    rows = [(line.key.topic_id, row_of(line)) for line in request.lines]
     if request.is_read:
         request_type = codec.request_class(ApiKey.READ_SHARE_GROUP_STATE, READ_VERSION)
     else:
         request_type = codec.request_class(ApiKey.WRITE_SHARE_GROUP_STATE, WRITE_VERSION)
-    return make(
-        request_type,
-        group_id=request.lines[0].key.group_id,
-        topics=[
-            {"topic_id": topic_id, "partitions": partitions}
-            for topic_id, partitions in topics.items()
-        ],
-    )
+    return request_of(request_type, request.lines[0].key.group_id, rows)
 
 
 def _read_row(line: _Line) -> dict[str, object]:

@@ -5,9 +5,8 @@ are.
       ^                     │
       └──── parked ─────────┘  no coordinator, no answer, or not yet
 
-The coordinator of a share partition leads the partition of `__share_group_state` that its name
-belongs to; this node asks itself in the same way. A call is about partitions of one group, which
-may have different coordinators, and ends when all of them have answered, or after
+This node asks itself in the same way. A call is about partitions of one group, which may have
+different coordinators (`share_coordinators.py`), and ends when all of them have answered, or after
 `request.timeout.ms`: partitions without an answer are COORDINATOR_NOT_AVAILABLE then. They may have
 been carried out all the same.
 
@@ -18,33 +17,31 @@ Source: KIP-932; Kafka's PersisterStateManager.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.broker.share_coordinators import (
+    NOT_YET,
+    RETRY_MS,
+    answers_of,
+    request_of,
+    share_coordinator,
+)
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.model import SHARES_TOPIC, TopicId
-from tidelog.rsm.placement import partition_of
 from tidelog.shares.records import SharePartition
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make
-from tidelog.wire.values import bytes_of, error_of
+from tidelog.wire.entities import Entity
 
-RETRY_MS: Final = 50
 _VERSIONS: Final = {
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: 0,
     ApiKey.DELETE_SHARE_GROUP_STATE: 0,
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: 1,
 }
-_NOT_YET: Final = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-)
 
 Fields = Mapping[str, int]
 """What is said about one partition in a request, beside its number."""
@@ -150,12 +147,10 @@ class ShareStateCalls:
             self._park(now)
 
     def _leader_of(self, group_id: str, each: IdPartition, now: Instant) -> int | None:
-        topic = self._image.topics_by_name.get(SHARES_TOPIC)
-        if topic is None:
+        leader_id = share_coordinator(self._image, SharePartition(group_id, *each))
+        if leader_id is None:
             self.create_topic(now)
             return None
-        key = SharePartition(group_id, *each).key
-        leader_id = topic.partitions[partition_of(key, len(topic.partitions))].leader
         return leader_id if self.peers.knows(leader_id, Purpose.SHARE_GROUPS) else None
 
     def _send(self, leader_id: int, request: _Request, now: Instant) -> None:
@@ -180,14 +175,7 @@ class ShareStateCalls:
         assert isinstance(token, _Request), f"unexpected token {token!r}"
         call, version = token.call, _VERSIONS[token.call.key]
         _, entity = codec.decode_response(call.key, version, frame)
-        rows = {
-            IdPartition(TopicId(bytes_of(topic.topic_id)), row.partition): row
-            for topic in entity.results
-            for row in topic.partitions
-        }
-        for each in token.partitions:
-            row = rows.get(each)
-            code = ErrorCode.UNKNOWN_SERVER_ERROR if row is None else error_of(row.error_code)
+        for each, code, row in answers_of(entity, token.partitions):
             self._on_code(call, each, StateAnswer(code, row), now)
         self._settle(call, now)
 
@@ -195,11 +183,11 @@ class ShareStateCalls:
         """A coordinator did not answer."""
         assert isinstance(token, _Request), f"unexpected token {token!r}"
         for each in token.partitions:
-            self._on_code(token.call, each, StateAnswer(ErrorCode.NOT_COORDINATOR), now)
+            self._on_code(token.call, each, StateAnswer(ErrorCode.NETWORK_EXCEPTION), now)
 
     def _on_code(self, call: _Call, each: IdPartition, answer: StateAnswer, now: Instant) -> None:
         fields = call.under_way.pop(each)
-        if answer.error_code in _NOT_YET:
+        if answer.error_code in NOT_YET:
             call.waiting[each] = fields
             self._park(now)
         else:
@@ -218,12 +206,8 @@ class ShareStateCalls:
 
 def _entity_of(request: _Request) -> Entity:
     call = request.call
-    topics: dict[TopicId, list[dict[str, Any]]] = {}
-    for each in request.partitions:
-        row = {"partition": each.partition, **call.under_way[each]}
-        topics.setdefault(each.topic_id, []).append(row)
-    return make(
-        codec.request_class(call.key, _VERSIONS[call.key]),
-        group_id=call.group_id,
-        topics=[{"topic_id": it, "partitions": rows} for it, rows in topics.items()],
-    )
+    rows = [
+        (each.topic_id, {"partition": each.partition, **call.under_way[each]})
+        for each in request.partitions
+    ]
+    return request_of(codec.request_class(call.key, _VERSIONS[call.key]), call.group_id, rows)

@@ -26,7 +26,7 @@ from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import TRANSACTIONS_TOPIC, TopicPartition
 from tidelog.replication.messages import TransactionalProducer, VerifyTransaction
 from tidelog.replication.replicas import Replicas
-from tidelog.rsm.placement import partition_of
+from tidelog.rsm.placement import leader_of
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, make
@@ -130,12 +130,9 @@ class TransactionChecks:
 
     def _coordinator_of(self, transactional_id: str) -> int | None:
         """The broker that leads the transaction's partition, if it can be reached."""
-        topic = self._image.topics_by_name.get(TRANSACTIONS_TOPIC)
-        if topic is None:
-            return None
-        number = partition_of(transactional_id, len(topic.partitions))
-        leader = topic.partitions[number].leader
-        return leader if self._peers.knows(leader, Purpose.TRANSACTION_CHECK) else None
+        leader = leader_of(self._image, TRANSACTIONS_TOPIC, transactional_id)
+        is_known = leader is not None and self._peers.knows(leader, Purpose.TRANSACTION_CHECK)
+        return leader if is_known else None
 
     def _send(self, coordinator: int, request: _Request, now: Instant) -> None:
         client_id = f"broker-{self._config.node_id}"

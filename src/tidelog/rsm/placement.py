@@ -6,6 +6,8 @@ must name the same one.
 
 from typing import Final
 
+from tidelog.metadata.image import MetadataImage
+
 _INT32_MASK: Final = 0xFFFFFFFF
 
 
@@ -20,3 +22,11 @@ def partition_of(key: str, partitions: int) -> int:
         hash_code = (1 << 32) - hash_code
     # The absolute value of the lowest number is not one of 32 bits; Kafka takes 0.
     return (0 if hash_code == 1 << 31 else hash_code) % partitions
+
+
+def leader_of(image: MetadataImage, topic_name: str, key: str) -> int | None:
+    """The leader of the partition that the key belongs to; `None` before the topic exists."""
+    topic = image.topics_by_name.get(topic_name)
+    if topic is None:
+        return None
+    return topic.partitions[partition_of(key, len(topic.partitions))].leader

@@ -35,6 +35,7 @@ from tidelog.groups.consumer_records import (
     TargetEpoch,
 )
 from tidelog.groups.group_state import GroupState
+from tidelog.groups.invariants import check_epochs
 
 LEFT_FOR_A_WHILE: Final = -2
 """The epoch of a static member that said it would come back."""
@@ -150,13 +151,8 @@ class ConsumerGroup:
         assert held == len(self.owners()), (
             f"SingleOwner: two members of {group_id} share partitions"
         )
-        for member_id, current in self.currents.items():
-            assert current.epoch <= self.assignment_epoch, (
-                f"{member_id} of {group_id} is at {current.epoch}, past {self.assignment_epoch}"
-            )
-        assert self.assignment_epoch <= self.group_epoch, (
-            f"{group_id}: assigned for {self.assignment_epoch}, the group is at {self.group_epoch}"
-        )
+        epochs = {member_id: each.epoch for member_id, each in self.currents.items()}
+        check_epochs(group_id, epochs, self.assignment_epoch, self.group_epoch)
 
 
 EMPTY: Final = ConsumerGroup()

@@ -35,11 +35,20 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult
 from tidelog.groups.migration import Migration
 from tidelog.groups.records import GroupRecord
+from tidelog.groups.refusals import (
+    GroupWord,
+    fenced,
+    is_full,
+    not_found,
+    refuse_any,
+    unknown_member,
+)
 from tidelog.model import uuid_to_text
 from tidelog.rsm.coordinator import ReplyTo
 
 JOIN: Final = 0
 LEAVE: Final = -1
+_WORD: Final = GroupWord.CONSUMER
 
 
 class ConsumerHeartbeats:
@@ -89,12 +98,12 @@ class ConsumerHeartbeats:
     def _leave(self, request: ConsumerGroupHeartbeat, reply_to: ReplyTo, now: Instant) -> None:
         group = self._env.consumers(request.group_id)
         if group is None:
-            raise _not_found(request.group_id)
+            raise not_found(_WORD, request.group_id)
         member_id = request.member_id
         if request.instance_id is not None:
             self._check_instance(group, request)
         elif member_id not in group.subscriptions:
-            raise _unknown(request)
+            raise unknown_member(request.group_id, request.member_id)
         if request.member_epoch == LEFT_FOR_A_WHILE:
             draft = Draft(request.group_id, group)
             # What it had stays its own until its next process comes or its session ends.
@@ -118,7 +127,7 @@ class ConsumerHeartbeats:
         draft = Draft(group_id, found or EMPTY)
         if found is None:
             if request.member_epoch != JOIN or self._env.shares(group_id) is not None:
-                raise _not_found(group_id)
+                raise not_found(_WORD, group_id)
             classic = self._env.find(group_id)
             if classic is not None and classic.state is not GroupState.EMPTY:
                 self._migration.upgrade(draft, classic)
@@ -130,8 +139,7 @@ class ConsumerHeartbeats:
                     self._env.forget(classic)
         members, limit = draft.group.subscriptions, self._env.config.consumer_max_size
         if len(members) >= limit and request.member_id not in members:
-            text = f"The consumer group has reached its maximum capacity of {limit} members."
-            raise ProtocolError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            raise is_full(_WORD, limit)
         return draft
 
     def _admit(self, draft: Draft, request: ConsumerGroupHeartbeat, member_id: str) -> Current:
@@ -144,7 +152,7 @@ class ConsumerHeartbeats:
             elif former is not None and former != member_id:
                 return self._replace(draft, former, member_id, request.instance_id)
         elif not joins and member_id not in group.subscriptions:
-            raise _unknown(request)
+            raise unknown_member(request.group_id, request.member_id)
         current = group.current(member_id)
         if not joins:
             _check_epoch(request, current)
@@ -205,12 +213,7 @@ def _check_epoch(request: ConsumerGroupHeartbeat, current: Current) -> None:
         said < known and missed_one and all(each in current.assigned for each in held or ())
     ):
         return
-    how = "greater" if said > known else "smaller"
-    raise ProtocolError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {how} member epoch ({said}) than the one known by the "
-        f"group coordinator ({known}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced(_WORD, said, known)
 
 
 def _check_request(request: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:
@@ -244,21 +247,10 @@ def _check_request(request: ConsumerGroupHeartbeat, assignors: Sequence[str]) ->
             f"{LEFT_FOR_A_WHILE}.",
         ),
     )
-    for is_wrong, text in faults:
-        if is_wrong:
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    refuse_any(faults)
     if request.assignor is not None and request.assignor not in assignors:
         raise ProtocolError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.assignor} is not supported. Supported assignors: "
             f"{', '.join(assignors)}.",
         )
-
-
-def _not_found(group_id: str) -> ProtocolError:
-    return ProtocolError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-
-
-def _unknown(request: ConsumerGroupHeartbeat) -> ProtocolError:
-    text = f"Member {request.member_id} is not a member of group {request.group_id}."
-    return ProtocolError(ErrorCode.UNKNOWN_MEMBER_ID, text)

@@ -44,6 +44,7 @@ from tidelog.groups.consumer_records import (
 )
 from tidelog.groups.env import Env
 from tidelog.groups.events import RebalanceReason, RemovalReason
+from tidelog.groups.invariants import check_watched
 from tidelog.groups.migration import Migration
 from tidelog.groups.reconciliation import Goal, reconciled
 from tidelog.groups.regexes import matching
@@ -334,7 +335,4 @@ class ConsumerSteps:
             group = self._env.consumers(group_id)
             assert group is not None, f"{group_id} was looked at and does not exist"
             group.check(group_id)
-            for member_id in group.subscriptions:
-                assert self.sessions.has((group_id, member_id)), (
-                    f"{member_id} of {group_id} is not watched"
-                )
+            check_watched(self.sessions, group_id, group.subscriptions)

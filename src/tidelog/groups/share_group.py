@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from tidelog.groups.consumer_records import GroupEpoch, IdPartition, Target, TargetEpoch
 from tidelog.groups.group_state import GroupState
+from tidelog.groups.invariants import check_epochs
 from tidelog.groups.share_records import (
     ShareCurrent,
     ShareGroupRecord,
@@ -103,13 +104,8 @@ class ShareGroup:
 
     def check(self, group_id: str) -> None:
         """Asserts what holds between the epochs."""
-        assert self.assignment_epoch <= self.group_epoch, (
-            f"{group_id}: assigned for {self.assignment_epoch}, the group is at {self.group_epoch}"
-        )
-        for member_id, current in self.currents.items():
-            assert current.epoch <= self.assignment_epoch, (
-                f"{member_id} of {group_id} is at {current.epoch}, past {self.assignment_epoch}"
-            )
+        epochs = {member_id: each.epoch for member_id, each in self.currents.items()}
+        check_epochs(group_id, epochs, self.assignment_epoch, self.group_epoch)
 
 
 EMPTY: Final = ShareGroup()

@@ -29,12 +29,21 @@ from tidelog.groups.assignors import Wanting
 from tidelog.groups.consumer_records import GroupEpoch, IdPartition, TargetEpoch
 from tidelog.groups.env import Env
 from tidelog.groups.events import RemovalReason
+from tidelog.groups.invariants import check_watched
 from tidelog.groups.messages import (
     ShareGroupHeartbeat,
     ShareGroupHeartbeatResult,
     StatesInitialized,
     StatesResult,
     WantedStates,
+)
+from tidelog.groups.refusals import (
+    GroupWord,
+    fenced,
+    is_full,
+    not_found,
+    refuse_any,
+    unknown_member,
 )
 from tidelog.groups.share_assignor import simple
 from tidelog.groups.share_group import EMPTY, ShareGroup, replayed
@@ -53,6 +62,7 @@ from tidelog.rsm.timers import Timers
 JOIN: Final = 0
 LEAVE: Final = -1
 ASSIGNOR: Final = "simple"
+_WORD: Final = GroupWord.SHARE
 _AGAIN_MS: Final = 1000
 """When a removal that could not be written is tried again."""
 _MAX_MEMBER_ID: Final = 36
@@ -138,15 +148,14 @@ class ShareHeartbeats:
             is_other = env.find(group_id) is not None or env.consumers(group_id) is not None
             if is_other or not joins:
                 why = f"Group {group_id} is not a share group."
-                text = why if is_other else f"Share group {group_id} not found."
-                raise ProtocolError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+                is_wrong_kind = ProtocolError(ErrorCode.GROUP_ID_NOT_FOUND, why)
+                raise is_wrong_kind if is_other else not_found(_WORD, group_id)
         group = found or EMPTY
         limit = env.config.share_max_size
         if len(group.members) >= limit and member_id not in group.members:
-            text = f"The share group has reached its maximum capacity of {limit} members."
-            raise ProtocolError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+            raise is_full(_WORD, limit)
         if member_id not in group.members and not joins:
-            raise _unknown(request)
+            raise unknown_member(request.group_id, request.member_id)
         if not joins:
             _check_epoch(request, group.current(member_id))
         return _Draft(group_id, group)
@@ -258,9 +267,9 @@ class ShareHeartbeats:
         group_id, member_id = request.group_id, request.member_id
         group = self._env.shares(group_id)
         if group is None:
-            raise ProtocolError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+            raise not_found(_WORD, group_id)
         if member_id not in group.members:
-            raise _unknown(request)
+            raise unknown_member(request.group_id, request.member_id)
         draft = self._without(group_id, group, member_id, RemovalReason.LEFT)
         result = ShareGroupHeartbeatResult(ErrorCode.NONE, None, member_id, LEAVE)
         if self._env.write(draft.records, result, reply_to) is ErrorCode.NONE:
@@ -328,10 +337,7 @@ class ShareHeartbeats:
             group = self._env.shares(group_id)
             assert group is not None, f"{group_id} was looked at and does not exist"
             group.check(group_id)
-            for member_id in group.members:
-                assert self.sessions.has((group_id, member_id)), (
-                    f"{member_id} of {group_id} is not watched"
-                )
+            check_watched(self.sessions, group_id, group.members)
 
 
 def _subscribe(draft: _Draft, request: ShareGroupHeartbeat) -> bool:
@@ -356,12 +362,7 @@ def _check_epoch(request: ShareGroupHeartbeat, current: ShareCurrent) -> None:
     said, known = request.member_epoch, current.epoch
     if said == known or (said < known and said == current.previous_epoch):
         return
-    how = "greater" if said > known else "smaller"
-    raise ProtocolError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has a {how} member epoch ({said}) than the one known by the "
-        f"group coordinator ({known}). The member must abandon all its partitions and rejoin.",
-    )
+    raise fenced(_WORD, said, known)
 
 
 def _check_request(request: ShareGroupHeartbeat) -> None:
@@ -375,11 +376,4 @@ def _check_request(request: ShareGroupHeartbeat) -> None:
         (joins and not request.topic_names, "SubscribedTopicNames must be set in first request."),
         (request.member_epoch < LEAVE, "MemberEpoch is invalid."),
     )
-    for is_wrong, text in faults:
-        if is_wrong:
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-
-
-def _unknown(request: ShareGroupHeartbeat) -> ProtocolError:
-    text = f"Member {request.member_id} is not a member of group {request.group_id}."
-    return ProtocolError(ErrorCode.UNKNOWN_MEMBER_ID, text)
+    refuse_any(faults)

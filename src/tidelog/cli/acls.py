@@ -1,5 +1,6 @@
 """`tidelog acls …`: see, add and remove access control entries of any Kafka cluster."""
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
 from tidelog.cli.arguments import (
@@ -12,7 +13,7 @@ from tidelog.cli.arguments import (
     hinted,
     option,
 )
-from tidelog.cli.terminal import TABLE, Output, plain, print_rows
+from tidelog.cli.terminal import TABLE, Output, print_found
 from tidelog.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ acls_app = command_group(
 )
 
 _CLUSTER_NAME: Final = "kafka-cluster"
-_COLUMNS: Final = ("permission", "operation", "resource", "pattern", "name", "principal", "host")
 _HINTS: Final = {
     ErrorCode.SECURITY_DISABLED: "the cluster has no authorizer: set `authorizer.class.name`",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "a principal of `super.users` may do it",
@@ -181,16 +181,7 @@ def _named(kind: type, text: str, where: str) -> int:
 
 
 def _print(output: Output, entries: "list[Acl]") -> None:
-    rows = [
-        [
-            each.permission,
-            each.operation,
-            each.resource_type,
-            each.pattern_type,
-            each.resource_name,
-            each.principal,
-            each.host,
-        ]
-        for each in entries
-    ]
-    print_rows(output, plain(entries), _COLUMNS, rows)
+    columns = ("permission", "operation", "resource", "pattern", "name", "principal", "host")
+    what = ("permission", "operation", "resource_type", "pattern_type", "resource_name")
+    fields = attrgetter(*what, "principal", "host")
+    print_found(output, entries, columns, fields)

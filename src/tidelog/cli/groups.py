@@ -1,5 +1,6 @@
 """`tidelog groups …`: see, reset and delete the groups of any Kafka cluster."""
 
+from operator import attrgetter
 from typing import Annotated, Any, Final
 
 from tidelog.cli.arguments import (
@@ -21,6 +22,7 @@ from tidelog.cli.terminal import (
     OutputFormat,
     plain,
     print_answer,
+    print_found,
     print_json,
     print_rows,
     print_table,
@@ -48,12 +50,9 @@ def list_(
     """List all groups with their states."""
     with admin_client(bootstrap, data_dir) as admin:
         groups = admin.groups.list()
-    rows = [
-        [each.group_id, each.state, each.group_type, each.protocol_type, each.coordinator]
-        for each in groups
-    ]
+    fields = attrgetter("group_id", "state", "group_type", "protocol_type", "coordinator")
     columns = ("group", "state", "type", "protocol", "coordinator")
-    print_rows(output, plain(groups), columns, rows)
+    print_found(output, groups, columns, fields)
 
 
 @command(groups_app, "describe", "groups describe billing")

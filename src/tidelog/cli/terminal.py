@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
+
+T = TypeVar("T")
 
 PIPED_WIDTH: Final = 160
 """How wide a table may get where there is no terminal and `COLUMNS` is not set."""
@@ -79,6 +81,16 @@ def print_rows(
 ) -> None:
     """What a command found: the value as JSON, or the rows of a table."""
     print_answer(output, value, lambda: print_table("", columns, rows))
+
+
+def print_found(
+    output: OutputFormat,
+    found: Sequence[T],
+    columns: Sequence[str],
+    row_of: Callable[[T], Sequence[object]],
+) -> None:
+    """What a command found, of one kind: as JSON, or a row of a table for each."""
+    print_rows(output, plain(found), columns, [row_of(each) for each in found])
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

@@ -1,6 +1,7 @@
 """`tidelog transactions …`: see transactions of any Kafka cluster, and end one that hangs."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Final
 
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
@@ -15,7 +16,16 @@ from tidelog.cli.arguments import (
     hinted,
     option,
 )
-from tidelog.cli.terminal import TABLE, BadAnswer, Output, moment, plain, print_answer, print_rows
+from tidelog.cli.terminal import (
+    TABLE,
+    BadAnswer,
+    Output,
+    moment,
+    plain,
+    print_answer,
+    print_found,
+    print_rows,
+)
 from tidelog.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -46,11 +56,9 @@ def list_(
     """List all transactional ids with their states."""
     with admin_client(bootstrap, data_dir) as admin:
         found = admin.transactions.list()
-    rows = [
-        [each.transactional_id, each.state, each.producer_id, each.coordinator] for each in found
-    ]
     columns = ("transactional id", "state", "producer id", "coordinator")
-    print_rows(output, plain(found), columns, rows)
+    fields = attrgetter("transactional_id", "state", "producer_id", "coordinator")
+    print_found(output, found, columns, fields)
 
 
 @command(transactions_app, "describe", "transactions describe copier")
@@ -103,18 +111,8 @@ def find_hanging(
     with admin_client(bootstrap, data_dir) as admin:
         found = admin.transactions.hanging(topics, round(older_than_s * 1000))
     columns = ("topic", "partition", "start offset", "producer id", "epoch", "last record")
-    rows: list[list[Any]] = [
-        [
-            each.topic,
-            each.partition,
-            each.start_offset,
-            each.producer_id,
-            each.producer_epoch,
-            moment(each.last_timestamp_ms),
-        ]
-        for each in found
-    ]
-    print_rows(output, plain(found), columns, rows)
+    fields = attrgetter("topic", "partition", "start_offset", "producer_id", "producer_epoch")
+    print_found(output, found, columns, lambda it: (*fields(it), moment(it.last_timestamp_ms)))
     if found:
         raise BadAnswer
 

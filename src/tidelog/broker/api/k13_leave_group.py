@@ -21,8 +21,6 @@ from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 
-FIRST_VERSION_WITH_MEMBERS: Final = 3
-
 
 def handle(node: HasGroups, context: RequestContext, request: Entity, now: Instant) -> None:
     """Hands the members to the coordinator."""

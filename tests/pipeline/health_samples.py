@@ -53,6 +53,10 @@ def sample_events() -> list[dict[str, Any]]:
     Partition 1 is led by broker 2 on a machine with another clock; it loses all replicas and gets
     a leader that never commits anything.
     """
+    return [*_broker_1_dies(), *_broker_1_returns(), *_partition_1_commits_nothing()]
+
+
+def _broker_1_dies() -> list[dict[str, Any]]:
     return [
         event(1, 1, "leading", 10, epoch=0, epoch_start=0, high_watermark=0, isr=[1, 2, 3]),
         event(1, 2, "append", 100, epoch=0, required=5, high_watermark=0),
@@ -83,6 +87,11 @@ def sample_events() -> list[dict[str, Any]]:
             **state([2, 3], [1, 2, 3], 7),
         ),
         event(3, 3, "fenced", 1501, partition=None, node=1, reason="silent"),
+    ]
+
+
+def _broker_1_returns() -> list[dict[str, Any]]:
+    return [
         event(2, 1, "leading", 1520, epoch=1, epoch_start=12, high_watermark=9, isr=[2, 3]),
         event(
             2,
@@ -140,6 +149,11 @@ def sample_events() -> list[dict[str, Any]]:
             reason="",
             **state([2, 3, 1], [2, 3], 8),
         ),
+    ]
+
+
+def _partition_1_commits_nothing() -> list[dict[str, Any]]:
+    return [
         event(
             3,
             5,

@@ -87,9 +87,7 @@ def open_parts(
     if config.is_controller:
         credentials.first_users = read_first_users(directories.metadata.disk)
         controller_prng = Prng(prng.next_u64())
-        controller = _make_controller(
-            config, directories.cluster_id, metadata_log, Prng(controller_prng.next_u64()), trace
-        )
+        controller = _make_controller(config, directories, metadata_log, controller_prng, trace)
         controller.first_users = credentials.first_users
         registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
     authorization = Authorization(config.authorization, trace)
@@ -152,14 +150,14 @@ def _make_logins(
 
 
 def _make_controller(
-    config: NodeConfig, cluster_id: str, log: MetadataLog, prng: Prng, trace: Trace
+    config: NodeConfig, directories: LogDirectories, log: MetadataLog, prng: Prng, trace: Trace
 ) -> Controller:
     return Controller(
         node_id=config.node_id,
-        cluster_id=cluster_id,
+        cluster_id=directories.cluster_id,
         config=config.controller,
         log=log,
-        prng=prng,
+        prng=Prng(prng.next_u64()),
         trace=trace,
         quorum=log,
     )

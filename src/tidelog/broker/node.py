@@ -118,15 +118,7 @@ class Node:
         # Snapshots of the metadata that was published.
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, self.steps, now)
         router = Router(self.broker, trace)
-        self._turns = Turns(
-            self._connections,
-            router,
-            parts.detector,
-            trace,
-            work=self._replicas.work,
-            node_id=config.node_id,
-            now=now,
-        )
+        self._turns = self._make_turns(router, now)
         # The ways to other nodes.
         self._links = make_links(config, parts, router)
         self._stopping = self._make_stopping(trace)
@@ -147,6 +139,17 @@ class Node:
         if METADATA_PARTITION in self._directories.metadata.remembered:
             self._quorum.distrust_log()
         self._quorum.start(now)
+
+    def _make_turns(self, router: Router, now: Instant) -> Turns:
+        return Turns(
+            self._connections,
+            router,
+            self._parts.detector,
+            self._trace,
+            work=self._replicas.work,
+            node_id=self.config.node_id,
+            now=now,
+        )
 
     def _make_stopping(self, trace: Trace) -> Stopping:
         return Stopping(

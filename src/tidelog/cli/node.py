@@ -79,12 +79,11 @@ def format_(
             "use 22 letters and digits, the same on every node",
         )
     config = read_node_config(file)
-    first_voters = FirstVoters(standalone, initial_controllers, no_initial_controllers)
     written = format_node(
         config,
         cluster_id,
         ignore_formatted=ignore_formatted,
-        first_voters=first_voters,
+        first_voters=FirstVoters(standalone, initial_controllers, no_initial_controllers),
         first_users=parse_first_users(add_scram or ()),
     )
     report = {

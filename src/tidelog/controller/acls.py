@@ -9,7 +9,7 @@ Source: KIP-140, KIP-801; Kafka's `AclControlManager`.
 
 from ipaddress import ip_address
 
-from tidelog.controller.messages import (
+from tidelog.controller.acl_messages import (
     AclOutcome,
     CreateAcls,
     CreateAclsResult,

@@ -31,6 +31,7 @@ from typing import Any, Final, get_args
 
 from tidelog.config import ControllerConfig
 from tidelog.controller import brokers, events, messages
+from tidelog.controller.acl_messages import CreateAcls, DeleteAcls
 from tidelog.controller.acls import decide_create_acls, decide_delete_acls
 from tidelog.controller.bootstrap import activation_records
 from tidelog.controller.configs import decide_alter_configs
@@ -452,8 +453,8 @@ _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
     messages.ListReassignments: decide_list_reassignments,
     messages.AlterScramCredentials: decide_alter_scram,
-    messages.CreateAcls: decide_create_acls,
-    messages.DeleteAcls: decide_delete_acls,
+    CreateAcls: decide_create_acls,
+    DeleteAcls: decide_delete_acls,
 }
 """Requests that are decided by the metadata alone."""
 

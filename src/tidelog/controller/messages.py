@@ -16,6 +16,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from tidelog.controller.acl_messages import (
+    CreateAcls,
+    CreateAclsResult,
+    DeleteAcls,
+    DeleteAclsResult,
+)
 from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -25,7 +31,6 @@ from tidelog.controller.topic_messages import (
     DeleteTopicsResult,
 )
 from tidelog.errors import ErrorCode
-from tidelog.metadata.acls import AclEntry, AclFilter
 from tidelog.model import Endpoint, TopicId, Uuid
 
 
@@ -124,18 +129,6 @@ class IncrementalAlterConfigs(NamedTuple):
     resources: tuple[ConfigResourceChange, ...]
     validate_only: bool = False
     replaces: bool = False
-
-
-class CreateAcls(NamedTuple):
-    """Access control entries to write (API 30)."""
-
-    entries: tuple[AclEntry, ...]
-
-
-class DeleteAcls(NamedTuple):
-    """Filters whose entries go (API 31)."""
-
-    filters: tuple[AclFilter, ...]
 
 
 class ElectionType(IntEnum):
@@ -408,33 +401,6 @@ class AssignReplicasResult(NamedTuple):
     """In the order of the request."""
 
     results: tuple[AssignedReplica, ...]
-
-
-class AclOutcome(NamedTuple):
-    """What became of one entry."""
-
-    error_code: ErrorCode
-    message: str | None = None
-
-
-class CreateAclsResult(NamedTuple):
-    """In the order of the request. An entry that exists already is a success."""
-
-    results: tuple[AclOutcome, ...]
-
-
-class DeletedAcls(NamedTuple):
-    """The entries that one filter found."""
-
-    error_code: ErrorCode
-    message: str | None = None
-    found: tuple[AclEntry, ...] = ()
-
-
-class DeleteAclsResult(NamedTuple):
-    """In the order of the request. Two filters may have found the same entry."""
-
-    results: tuple[DeletedAcls, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,6 @@ Source: KIP-113, KIP-858; Kafka's `ReplicaAlterLogDirsThread`.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from tidelog.env.effects import Flush
@@ -47,7 +46,6 @@ from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, StorageError
 from tidelog.limits import (
     MOVE_BATCHES_PER_TURN,
     MOVE_BYTES_PER_TURN,
-    MOVE_FIRST_BYTES,
     MOVE_PAUSE_MS,
     MOVE_RETRY_MS,
     MOVE_STEPS_PER_TURN,
@@ -62,6 +60,7 @@ from tidelog.model import ZERO_UUID, TopicPartition, Uuid
 from tidelog.replication.directory_reports import DirectoryReports
 from tidelog.replication.events.moves import MoveBegan, MoveEnded, MoveGivenUp
 from tidelog.replication.hosting import placed_here
+from tidelog.replication.move import Move
 from tidelog.replication.partition import Partition
 from tidelog.replication.shared import Env
 from tidelog.replication.throttle import UNLIMITED
@@ -75,40 +74,6 @@ class MoveFlush(NamedTuple):
 
     topic_partition: TopicPartition
     number: int
-
-
-@dataclass(slots=True, eq=False)
-class Move:
-    """One replica on its way."""
-
-    target: LogDirectory
-    """Where it goes."""
-    began_at: Instant
-    future: FutureLog | None = None
-    """The copy; `None` before it is made, and when it has taken the log's place."""
-    source: LogDirectory | None = None
-    """The former directory, once the copy has taken the log's place."""
-    log: Log | None = None
-    """The log with which the copy was compared last."""
-    cut_count: int = -1
-    """How often that had been cut then."""
-    copied_bytes: int = 0
-    slice_bytes: int = MOVE_FIRST_BYTES
-    """How much the next slice is at most: more of large batches than of small ones."""
-    flush_number: int | None = None
-    """The flush under way."""
-    flushed_count: int = -1
-    """How many effects of the copy that flush covers, or the last one if none is under way."""
-    given_up: str | None = None
-    """Why the replica stays where it is; `None` while it moves."""
-    then: LogDirectory | None = None
-    """Where it is to go when this move has ended."""
-
-    def must_compare(self, log: Log, future: Log) -> bool:
-        """Whether the log may have lost what the copy has, since they were compared last."""
-        before, now = (self.log, self.cut_count), (log, log.ledger.truncation_count)
-        self.log, self.cut_count = now
-        return before != now or future.log_end_offset < log.log_start_offset
 
 
 class ReplicaMoves:

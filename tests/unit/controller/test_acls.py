@@ -3,8 +3,8 @@
 import pytest
 
 from tests.unit.controller.harness import CONFIG, a_view, after, an_image
+from tidelog.controller.acl_messages import CreateAcls, DeleteAcls
 from tidelog.controller.acls import decide_create_acls, decide_delete_acls
-from tidelog.controller.messages import CreateAcls, DeleteAcls
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.metadata.acls import AclEntry, AclFilter, entry_of
 

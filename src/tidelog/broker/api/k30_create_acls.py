@@ -11,19 +11,19 @@ from tidelog.broker.api.acl_rows import ENTRY, Secured
 from tidelog.broker.api.answers import answer, refused_each
 from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller import messages
+from tidelog.controller import acl_messages, messages
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.shapes import Rows, Shape
 
-MESSAGE: Final = Shape(messages.CreateAcls, entries=Rows("creations", ENTRY))
-RESULT: Final = answer(messages.CreateAclsResult)
+MESSAGE: Final = Shape(acl_messages.CreateAcls, entries=Rows("creations", ENTRY))
+RESULT: Final = answer(acl_messages.CreateAclsResult)
 
 
-def _refused(request: Entity, refused: messages.Refused) -> messages.CreateAclsResult:
-    outcome = messages.AclOutcome(refused.error_code, refused.message)
-    return messages.CreateAclsResult((outcome,) * len(request.creations))
+def _refused(request: Entity, refused: messages.Refused) -> acl_messages.CreateAclsResult:
+    outcome = acl_messages.AclOutcome(refused.error_code, refused.message)
+    return acl_messages.CreateAclsResult((outcome,) * len(request.creations))
 
 
 API: Final = ControllerApi(

@@ -10,7 +10,7 @@ from tidelog.broker.api.acl_rows import FILTER, FOUND, Secured
 from tidelog.broker.api.answers import answer, refused_each
 from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.controller import messages
+from tidelog.controller import acl_messages, messages
 from tidelog.errors import ErrorCode
 from tidelog.metadata.acls import AclEntry
 from tidelog.security.rights import Operation
@@ -25,16 +25,16 @@ def _write(found: tuple[AclEntry, ...]) -> dict[str, object]:
 
 
 _FOUND: Final = Place(Rows("matching_acls", FOUND).read, _write)
-MESSAGE: Final = Shape(messages.DeleteAcls, filters=Rows("filters", FILTER))
+MESSAGE: Final = Shape(acl_messages.DeleteAcls, filters=Rows("filters", FILTER))
 RESULT: Final = answer(
-    messages.DeleteAclsResult,
-    results=Rows("filter_results", Shape(messages.DeletedAcls, found=_FOUND)),
+    acl_messages.DeleteAclsResult,
+    results=Rows("filter_results", Shape(acl_messages.DeletedAcls, found=_FOUND)),
 )
 
 
-def _refused(request: Entity, refused: messages.Refused) -> messages.DeleteAclsResult:
-    result = messages.DeletedAcls(refused.error_code, refused.message)
-    return messages.DeleteAclsResult((result,) * len(request.filters))
+def _refused(request: Entity, refused: messages.Refused) -> acl_messages.DeleteAclsResult:
+    result = acl_messages.DeletedAcls(refused.error_code, refused.message)
+    return acl_messages.DeleteAclsResult((result,) * len(request.filters))
 
 
 API: Final = ControllerApi(

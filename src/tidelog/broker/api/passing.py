@@ -6,7 +6,8 @@ from typing import Any
 from tidelog.broker.api.checks import Asked, pass_checks
 from tidelog.broker.api.declaration import ControllerApi, ForwardedApi, Listener
 from tidelog.broker.authorization import Authorization, described
-from tidelog.controller.messages import CreateAcls, DeleteAcls, ListReassignments
+from tidelog.controller.acl_messages import CreateAcls, DeleteAcls
+from tidelog.controller.messages import ListReassignments
 from tidelog.errors import ProtocolError
 from tidelog.metadata.acls import CLUSTER_NAME
 from tidelog.metadata.image import MetadataImage

@@ -10,7 +10,7 @@ import sys
 from hashlib import md5
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.interop.java_tools import JavaTools
@@ -23,9 +23,9 @@ from tests.interop.kafka_node import (
     start_node,
 )
 from tests.interop.prepare import KAFKA_JARS
+from tests.interop.records import WAIT_S, values_of
 from tidelog.testing.waiting import wait_until
 
-WAIT_S = 120
 TIDELOG = str(Path(sys.executable).with_name("tidelog"))
 RECORDS = 2_000
 NOT_SERVED = ("share.version=0", "streams.version=0")
@@ -139,25 +139,7 @@ class Mixed:
 
     def values(self, topic: str, partitions: int) -> list[int]:
         """All records of a topic, through the client of node 2."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": f"127.0.0.1:{self.ports[2]}",
-                "group.id": "reader",
-                "enable.partition.eof": True,
-                "auto.offset.reset": "earliest",
-            }
-        )
-        consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-        found, ended = [], 0
-        while ended < partitions:
-            message = consumer.poll(WAIT_S)
-            assert message is not None, "the reader waits in vain"
-            if message.error():
-                ended += 1
-            else:
-                found.append(int(message.value()))
-        consumer.close()
-        return sorted(found)
+        return sorted(values_of(f"127.0.0.1:{self.ports[2]}", topic, partitions))
 
     def sums(self, node_id: int, topic: str) -> dict[str, str]:
         """The MD5 of each log of a topic."""

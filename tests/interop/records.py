@@ -1,12 +1,13 @@
-"""Records for foreign clients to read: produced by librdkafka, all of them acknowledged."""
+"""Records that librdkafka produces, all of them acknowledged, and reads to the end."""
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tidelog.testing import LocalCluster
 
 START_TIMEOUT_S = 120
 SEND_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 60
+WAIT_S = 120
 
 
 def produce(
@@ -33,3 +34,20 @@ def produce(
         producer.poll(0)
     assert producer.flush(SEND_TIMEOUT_S) == 0, "records were neither acknowledged nor refused"
     assert failures == []
+
+
+def values_of(servers: str, topic: str, partitions: int) -> list[int]:
+    """All records of a topic that has numbers, partition by partition in order."""
+    settings = {"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    found, ended = [], 0
+    while ended < partitions:
+        message = consumer.poll(WAIT_S)
+        assert message is not None, "the reader waits in vain"
+        if message.error():
+            ended += 1
+        else:
+            found.append(int(message.value()))
+    consumer.close()
+    return found

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.interop.java_tools import java_command
 from tests.interop.kafka_node import PROPERTIES, format_node, free_ports
-from tests.interop.mixed import WAIT_S
+from tests.interop.records import WAIT_S, values_of
 from tidelog.testing.waiting import wait_until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "from-kafka.md"
@@ -157,23 +157,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made.stop()
 
 
-def read_all(servers: str) -> list[int]:
-    """All records of `orders`."""
-    settings = {"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True}
-    consumer = Consumer(settings)
-    consumer.assign([TopicPartition("orders", number, 0) for number in range(2)])
-    found, ended = [], 0
-    while ended < 2:
-        message = consumer.poll(WAIT_S)
-        assert message is not None, "the reader waits in vain"
-        if message.error():
-            ended += 1
-        else:
-            found.append(int(message.value()))
-    consumer.close()
-    return found
-
-
 def test_the_page_is_followed_while_a_producer_goes_on(place: Place) -> None:
     check, downgrade, plan, forth, back = BLOCK.findall(PAGE.read_text())
     place.start_kafka()
@@ -191,4 +174,4 @@ def test_the_page_is_followed_while_a_producer_goes_on(place: Place) -> None:
     writer.stop()
     assert writer.failed == 0
     # A producer that is not idempotent may send a record twice.
-    assert set(read_all(place.servers)) == set(writer.written) != set()
+    assert set(values_of(place.servers, "orders", 2)) == set(writer.written) != set()

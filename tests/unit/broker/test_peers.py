@@ -19,6 +19,9 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.model import Endpoint, Mechanism, Secret
 from tidelog.security.listener_logins import NodeSecrets, OwnLogin
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
 
 LATER = Instant(10_000)
 
@@ -77,6 +80,17 @@ def test_requests_of_one_tick_leave_as_one_send(peers, effects):
     assert effects.take() == []
     peers.flush()
     assert effects.take() == [Send(connection, [b"x", b"y"])]
+
+
+def test_no_two_requests_of_a_connection_have_the_same_correlation_id(peers, effects):
+    request = make(codec.request_class(ApiKey.API_VERSIONS, 0))
+    for token in ("a", "b", "c"):
+        peers.ask(2, Purpose.CONTROL, request, "broker-1", token, LATER)
+    (connect,) = effects.take()
+    peers.on_connected(connect.connection)
+    peers.flush()
+    (sent,) = effects.take()
+    assert len({bytes(chunk)[8:12] for chunk in sent.chunks}) == 3
 
 
 def test_responses_are_matched_by_order(peers, effects):

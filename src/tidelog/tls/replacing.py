@@ -2,8 +2,8 @@
 
 A wrong file must not cut a node off from its cluster. So the new certificate has the name of the
 old one and all of its host names, unless the configuration allows otherwise, and where nodes
-connect to each other the old and the new trust each other: a node that has changed goes on with
-those that have not.
+connect to each other the old and the new trust each other: a node that has changed and one that
+has not still connect.
 """
 
 import ssl

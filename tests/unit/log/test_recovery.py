@@ -249,7 +249,7 @@ def test_a_checkpoint_without_one_of_its_epochs_is_rebuilt(lost: int) -> None:
 
 
 @pytest.mark.parametrize(("cleaned_to", "end"), [(9, 11), (0, 4)])
-def test_a_hole_that_a_cleaner_has_left_is_no_torn_tail(cleaned_to: int, end: int) -> None:
+def test_a_hole_that_a_cleaner_has_left_is_not_a_torn_tail(cleaned_to: int, end: int) -> None:
     """Apache Kafka's cleaner leaves holes between segments, and its recovery points may be older
     when it is killed."""
     bench = LogBench(LogConfig(cleanup_policy=("compact",)))

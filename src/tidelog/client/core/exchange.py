@@ -7,7 +7,7 @@ as many answers come, in the same order. An answer of many megabytes is received
 nothing is copied.
 
 The greeting asks for the API versions that the broker serves (KIP-35), in version 0, which every
-broker answers. Where the listener asks for a login, it goes on with that.
+broker answers. Where the listener asks for a login, the client logs in then.
 
 After any `Unreachable` the connection is of no use. Source: the Kafka protocol guide.
 """

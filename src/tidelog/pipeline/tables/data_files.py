@@ -77,7 +77,7 @@ class OpenFile:
         partition: Mapping[str, str | None] | None = None,
     ) -> None:
         self.topic = topic
-        # Bytes in the file so far; what waits for its row group is not among them.
+        # Bytes in the file so far, without the rows that wait for their row group.
         self.written_bytes = 0
         # The values of further partition columns.
         self._partition = dict(partition or {})

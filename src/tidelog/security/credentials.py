@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.image import EMPTY_IMAGE, METADATA_VERSION, MetadataImage
 from tidelog.metadata.records import UserScramCredentialRecord
 from tidelog.metadata.scram_keys import SCRAM_NUMBERS
 from tidelog.model import Mechanism
@@ -15,7 +15,8 @@ class Credentials:
     def __init__(self) -> None:
         # The newest image that was published on this node.
         self._image = EMPTY_IMAGE
-        # Who may log in before there is any metadata: controllers elect a leader first.
+        # Who may log in before the metadata has its first records, which come as one transaction:
+        # controllers elect a leader first.
         self.first_users: Sequence[UserScramCredentialRecord] = ()
 
     def on_image(self, image: MetadataImage) -> None:
@@ -25,7 +26,7 @@ class Credentials:
     def find(self, mechanism: Mechanism, name: str) -> ScramCredential | None:
         """The credential of a user for a mechanism."""
         number = SCRAM_NUMBERS[mechanism]
-        if self._image is EMPTY_IMAGE:
+        if METADATA_VERSION not in self._image.features:
             for user in self.first_users:
                 if (user.name, user.mechanism) == (name, number):
                     return _credential(user)

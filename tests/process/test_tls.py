@@ -1,20 +1,15 @@
-"""A protected cluster of real processes: every listener speaks TLS and asks for a certificate.
+"""Clients that show a certificate, at the second listener of a protected cluster's nodes."""
 
-One cluster serves all tests of the file.
-"""
-
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.process.test_command_line import report, tidelog
 from tidelog.client import AdminClient, ClientSecurity
 from tidelog.client.core.errors import AuthenticationFailed, Unreachable
 from tidelog.testing import LocalCluster
 from tidelog.testing.certificates import Authority, write_secret
-from tidelog.testing.cluster_state import LocalNode
+from tidelog.testing.cluster_state import HOST, LocalNode
 from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -23,18 +18,21 @@ TOPIC = "protected"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory) -> Iterator[LocalCluster]:
-    directory = tmp_path_factory.mktemp("tls") / "cluster"
-    with LocalCluster(brokers=3, data_dir=directory, secure=True) as cluster:
-        cluster.create_topic(TOPIC, partitions=1, replication_factor=3)
-        yield cluster
+def cluster(secure_cluster: LocalCluster) -> LocalCluster:
+    secure_cluster.create_topic(TOPIC, partitions=1, replication_factor=3)
+    return secure_cluster
+
+
+def address_of(node: LocalNode, host: str = HOST) -> str:
+    """Of the listener that asks for a certificate."""
+    return f"{host}:{node.peer_port}"
 
 
 def librdkafka(cluster: LocalCluster, **more: str) -> dict[str, str]:
     """The properties of librdkafka for the administrator."""
     own = str(cluster.security.key_store("admin"))
     return {
-        "bootstrap.servers": cluster.bootstrap_servers,
+        "bootstrap.servers": ",".join(map(address_of, cluster.nodes)),
         "security.protocol": "SSL",
         "ssl.ca.location": str(cluster.security.ca_pem),
         "ssl.certificate.location": own,
@@ -74,28 +72,6 @@ def test_librdkafka_produces_and_consumes_through_a_failover(cluster: LocalClust
     assert received == values
 
 
-def test_commands_take_a_clients_properties(cluster: LocalCluster) -> None:
-    properties = cluster.security.properties_file("guest")
-    given = ("--bootstrap-server", cluster.bootstrap_servers, "--command-config", properties)
-    assert TOPIC in report("topics", "list", *given)
-    assert TOPIC in report("topics", "list", "--data-dir", cluster.data_dir)
-    assert report("status", "--data-dir", cluster.data_dir)["healthy"]
-
-
-def test_one_command_makes_a_protected_cluster(data_dir: Path) -> None:
-    """And it stays one when it is started again."""
-    options = ("--data-dir", data_dir, "--base-port", "0", "--profile", "test", "--detach")
-    answer = report("up", "--brokers", "1", "--secure", *options)
-    assert answer["security"]["protocol"] == "SSL"
-    assert [user["name"] for user in answer["security"]["users"]] == ["admin", "guest"]
-    tidelog("down", "--data-dir", data_dir)
-    again = report("up", "--data-dir", data_dir, "--profile", "test", "--detach")
-    assert again["security"] == answer["security"]
-    properties = answer["security"]["users"][0]["properties_file"]
-    given = ("--bootstrap-server", again["bootstrap_servers"], "--command-config", properties)
-    tidelog("topics", "create", "made", *given)
-
-
 def settings_of(cluster: LocalCluster, path: Path | None, authority: str) -> ClientSecurity:
     """A client that shows what is in a file and trusts an authority."""
     own = {} if path is None else {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
@@ -127,10 +103,10 @@ def test_who_does_not_belong_gets_a_reason_and_leaves_one_line(
     security = settings_of(cluster, own, trusted.pem)
     node = cluster.node(2)
     before = refused_by(node)
-    host = "127.1" if case == "other host" else "127.0.0.1"
+    host = "127.1" if case == "other host" else HOST
     with (
         pytest.raises(AuthenticationFailed, match=at_client),
-        AdminClient([f"{host}:{node.port}"], timeout_s=3, security=security) as admin,
+        AdminClient([address_of(node, host)], timeout_s=3, security=security) as admin,
     ):
         admin.describe_cluster()
     (line,) = wait_until(lambda: refused_by(node)[len(before) :] or None, 10, "the broker's line")

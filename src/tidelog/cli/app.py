@@ -40,6 +40,10 @@ EXIT_BAD: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_NO_ANSWER: Final = 3
 EXIT_INTERRUPTED: Final = 130
+_UNREACHABLE: Final = (
+    "look at the nodes with `tidelog status`, and at their logs; if the listener has TLS or "
+    "logins, give `--command-config FILE`"
+)
 
 app = typer.Typer(
     help="Kafka's replicated log in Python: brokers, a KRaft quorum, a local cluster in seconds.",
@@ -148,11 +152,14 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
         case AdminError(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             print_error(error.message, "list the topics with `tidelog topics list`")
             return EXIT_BAD
+        case AdminError(code=code) if code.name.endswith("_AUTHORIZATION_FAILED"):
+            print_error(error.message, "an administrator may allow it with `tidelog acls add`")
+            return EXIT_BAD
         case AdminError():
             print_error(error.message, "the cluster refused; correct the command and try again")
             return EXIT_BAD
         case Unreachable() | TimeoutError():
-            print_error(str(error), "look at the nodes with `tidelog status`, and at their logs")
+            print_error(str(error), _UNREACHABLE)
             return EXIT_NO_ANSWER
         case StorageError():
             print_error(str(error), "check the disk and its permissions")

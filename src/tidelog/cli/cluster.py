@@ -57,7 +57,8 @@ def up(
     secure: Annotated[
         bool,
         option(
-            "--secure", "TLS on all listeners, with an authority and users of the cluster's own."
+            "--secure",
+            "TLS, logins and an authorizer, with users and passwords of the cluster's own.",
         ),
     ] = False,
     detach: Annotated[bool, option("--detach", "Return when all nodes are ready.")] = False,

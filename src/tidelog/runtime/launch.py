@@ -8,7 +8,8 @@ properties files while the imports run. Each child leaves the session (`setsid`)
 to its log file and becomes a node; the parent waits until each has reported whether it started,
 prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on.
 
-With a `cluster_id`, a node formats its data directory first if that is not formatted. With a
+With a `cluster_id`, a node formats its data directory first if that is not formatted, and leaves
+the `first_users` there, written as `--add-scram` has them. With a
 `lifeline`, a file descriptor for reading that the nodes inherit, they stop when its other end is
 closed: the nodes of a test end with the process of the test, however that ends.
 
@@ -21,18 +22,22 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tidelog.errors import StorageError, UsageError
+from tidelog.metadata.records import UserScramCredentialRecord
 from tidelog.runtime.driver import EXIT_BUG
+from tidelog.runtime.first_users import parse_first_users
 from tidelog.runtime.formatting import format_node
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.process import require_assertions, skip_test_libraries
 from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, run_node
 
 _PIPE_BYTES: Final = 1 << 16
+_Users: TypeAlias = Sequence[UserScramCredentialRecord]
 
 
 def import_node() -> None:
@@ -48,11 +53,13 @@ def launch(order: dict[str, Any]) -> list[dict[str, Any]]:
     """Starts the nodes of an order and waits until each runs or has given up. A node that could not
     start has `error` and `hint`, and its process is gone."""
     lifeline = order.get("lifeline")
-    started = [_fork(item, lifeline) for item in order["nodes"]]
+    # Read once, so that all nodes have the same salts.
+    users = parse_first_users(order.get("first_users", ()))
+    started = [_fork(item, lifeline, users) for item in order["nodes"]]
     return [_report_of(pid, pipe) for pid, pipe in started]
 
 
-def _fork(item: dict[str, Any], lifeline: int | None) -> tuple[int, int]:
+def _fork(item: dict[str, Any], lifeline: int | None, users: _Users) -> tuple[int, int]:
     """Forks one node; returns its pid and the pipe on which it will report."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -63,7 +70,7 @@ def _fork(item: dict[str, Any], lifeline: int | None) -> tuple[int, int]:
     try:
         os.close(reading)
         os.setsid()
-        code = _become_node(item, lifeline, writing)
+        code = _become_node(item, lifeline, writing, users)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -71,7 +78,7 @@ def _fork(item: dict[str, Any], lifeline: int | None) -> tuple[int, int]:
         os._exit(code)
 
 
-def _become_node(item: dict[str, Any], lifeline: int | None, pipe: int) -> int:
+def _become_node(item: dict[str, Any], lifeline: int | None, pipe: int, users: _Users) -> int:
     def report(started: Started) -> None:
         os.write(pipe, json.dumps(asdict(started)).encode()[:_PIPE_BYTES])
         os.close(pipe)
@@ -80,7 +87,7 @@ def _become_node(item: dict[str, Any], lifeline: int | None, pipe: int) -> int:
         _redirect(Path(item["log_file"]))
         config = read_node_config(Path(item["properties"]))
         if item.get("cluster_id"):
-            format_node(config, item["cluster_id"], ignore_formatted=True)
+            format_node(config, item["cluster_id"], ignore_formatted=True, first_users=users)
     except UsageError as error:
         report(Started(-1, error.message, error.hint))
         return EXIT_USAGE

@@ -32,6 +32,8 @@ class LocalNode:
     rack: str | None = None
     process: ProcessId | None = None
     """The process that was started last; it may have ended."""
+    peer_port: int = 0
+    """Where the brokers of a protected cluster call it, by mutual TLS; 0 in a file of before."""
 
     @property
     def properties_file(self) -> Path:
@@ -140,6 +142,7 @@ def _decode(encoded: Any, data_dir: Path) -> ClusterState:
             directory=str(data_dir.resolve() / node["directory"]),
             rack=node["rack"],
             process=None if node["process"] is None else ProcessId(**node["process"]),
+            peer_port=int(node.get("peer_port", 0)),
         )
         for node in encoded["nodes"]
     )

@@ -37,14 +37,15 @@ class Launcher:
             self._process.communicate()
 
     def launch(
-        self, nodes: Sequence[LocalNode], cluster_id: str
+        self, nodes: Sequence[LocalNode], cluster_id: str, first_users: Sequence[str] = ()
     ) -> tuple[dict[int, ProcessId], StartFailed | None]:
-        """Starts the nodes, formatting what is not formatted.
+        """Starts the nodes, formatting what is not formatted with these users (`--add-scram`).
 
         Returns the processes of those that run, and the first failure if there is one.
         """
         order = {
             "lifeline": self._lifeline,
+            "first_users": list(first_users),
             "nodes": [
                 {
                     "properties": str(node.properties_file),

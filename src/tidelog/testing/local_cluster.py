@@ -64,11 +64,12 @@ class LocalCluster:
         `brokers` is three, or as many as the directory has. Without `base_port` a directory keeps
         its ports, and a new one gets free ports. `config` holds Kafka's node properties for all
         nodes, on top of the profile (`test` has short timers). `racks` are given to the nodes in
-        turn. `detached` nodes outlive this process. A `secure` cluster has TLS on all listeners
-        (`security`); `None` is as the directory was.
+        turn. `detached` nodes outlive this process. A `secure` cluster has TLS, logins and an
+        authorizer (`security`); `None` is as the directory was.
 
-        Raises `UsageError` for a directory that holds another number of brokers, whose nodes run,
-        or that holds something else, and for properties that no node would take.
+        Raises `UsageError` for a directory that holds another number of brokers or is protected
+        otherwise, whose nodes run, or that holds something else, and for properties that no node
+        would take.
         """
         # Whether the directory goes with the cluster.
         self._ephemeral = data_dir is None

@@ -14,6 +14,7 @@ from tidelog.errors import UsageError
 from tidelog.testing.cluster_state import ClusterState, LocalNode, read_state, write_state
 from tidelog.testing.launching import Launcher
 from tidelog.testing.processes import ProcessState
+from tidelog.testing.security import LocalSecurity
 from tidelog.testing.waiting import wait_until
 
 STOP_TIMEOUT_S: Final = 15.0
@@ -64,7 +65,8 @@ class NodeProcesses:
                     "stop it first, or resume it if it is paused",
                 )
         launcher = launcher or Launcher(self._lifeline)
-        processes, failure = launcher.launch(nodes, state.cluster_id)
+        users = LocalSecurity(self.data_dir.resolve()).first_users() if state.secure else ()
+        processes, failure = launcher.launch(nodes, state.cluster_id, users)
         for node_id, process in processes.items():
             state = state.with_process(node_id, process)
         write_state(self.data_dir, state)

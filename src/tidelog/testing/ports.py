@@ -12,6 +12,8 @@ from tidelog.errors import UsageError
 
 CONTROLLER_PORT_DISTANCE: Final = 100
 """With a base port, how far a node's controller port is from its broker port."""
+PEER_PORT_DISTANCE: Final = 200
+"""And the port at which a protected node is called by the other brokers."""
 
 _FREE_FROM: Final = 20_000
 _FREE_TO: Final = 32_000
@@ -23,6 +25,8 @@ class NodePorts(NamedTuple):
 
     broker: int
     controller: int
+    peer: int
+    """For other brokers; used by protected clusters."""
 
 
 def ports_from(base_port: int, count: int) -> list[NodePorts]:
@@ -32,15 +36,16 @@ def ports_from(base_port: int, count: int) -> list[NodePorts]:
     """
     if base_port == 0:
         return _free_ports(count)
-    last = base_port + CONTROLLER_PORT_DISTANCE + count - 1
+    last = base_port + PEER_PORT_DISTANCE + count - 1
     if base_port < 1 or last > _HIGHEST or count > CONTROLLER_PORT_DISTANCE:
         raise UsageError(
             f"the ports of {count} nodes do not fit from `{base_port}` on",
-            f"use a base port below {_HIGHEST - CONTROLLER_PORT_DISTANCE - count}, "
+            f"use a base port below {_HIGHEST - PEER_PORT_DISTANCE - count}, "
             "or 0 for any free ports",
         )
     return [
-        NodePorts(base_port + i, base_port + CONTROLLER_PORT_DISTANCE + i) for i in range(count)
+        NodePorts(port, port + CONTROLLER_PORT_DISTANCE, port + PEER_PORT_DISTANCE)
+        for port in range(base_port, base_port + count)
     ]
 
 
@@ -52,9 +57,10 @@ def _free_ports(count: int) -> list[NodePorts]:
     for port in candidates:
         if _is_free(port):
             free.append(port)
-        if len(free) == 2 * count:
+        if len(free) == 3 * count:
             free.sort()
-            return [NodePorts(*pair) for pair in zip(free[::2], free[1::2], strict=True)]
+            each = zip(free[::3], free[1::3], free[2::3], strict=True)
+            return [NodePorts(*ports) for ports in each]
     raise UsageError(
         f"no free ports between {_FREE_FROM} and {_FREE_TO}", "give a base port explicitly"
     )

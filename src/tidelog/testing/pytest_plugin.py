@@ -1,4 +1,4 @@
-"""The pytest plugin of users' tests: a local cluster as a fixture.
+"""The pytest plugin of users' tests: a local cluster as a fixture, and a protected one.
 
     def test_orders(tidelog_cluster):
         tidelog_cluster.create_topic("orders", partitions=3, replication_factor=3)
@@ -23,4 +23,13 @@ def tidelog_cluster() -> "Iterator[LocalCluster]":
     from tidelog.testing.local_cluster import LocalCluster
 
     with LocalCluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def tidelog_secure_cluster() -> "Iterator[LocalCluster]":
+    """The same with TLS, logins and an authorizer; `security` has the users."""
+    from tidelog.testing.local_cluster import LocalCluster
+
+    with LocalCluster(brokers=3, secure=True) as cluster:
         yield cluster

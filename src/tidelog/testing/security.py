@@ -1,28 +1,42 @@
 """A protected local cluster: what `tidelog up --secure` and `LocalCluster(secure=True)` add.
 
+Clients log in by SCRAM over TLS at the listener `SASL_SSL`. Nodes call each other at the listeners
+`SSL` and `CONTROLLER`, where both sides show a certificate; a client that has one is served at
+`SSL` too. An authorizer decides: the administrator and the nodes may do everything, other users
+what entries allow. A user's principal is `User:` and the name, at `SSL` by the rule
+`PRINCIPAL_RULES`.
+
 Everything is in `security/` of the cluster's directory and is kept over restarts: the authority
 (`ca.key.pem`, and `ca.pem` for clients), a certificate for each node and each user, and for each
-user a properties file in the names of Kafka's clients. All listeners speak TLS and ask for a
-certificate, those between nodes too. A user's principal is `User:` and the name, by the rule
-`PRINCIPAL_RULES`.
+user a properties file in the names of Kafka's clients, which is also where the password is.
+Formatting puts the users into the metadata; what is changed there later is not in these files.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import Any, Final
 
 from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.config import format_properties, parse_properties
+from tidelog.model import Mechanism, Secret
+from tidelog.security.jaas import SCRAM_MODULE, parse_jaas
 from tidelog.testing.cluster_state import read_state
 
-PROTOCOL: Final = "SSL"
+PROTOCOL: Final = "SASL_SSL"
+"""Of the listener for clients, and its name."""
+PEERS: Final = "SSL"
+"""The same of the listener between brokers."""
+MECHANISM: Final = Mechanism.SCRAM_SHA_512
 PRINCIPAL_RULES: Final = "RULE:^CN=([^,]+)$/$1/,DEFAULT"
 ADMIN: Final = "admin"
 USERS: Final = (ADMIN, "guest")
 """The administrator, and a user without rights."""
 HOSTS: Final = ("127.0.0.1", "localhost", "::1")
 DIRECTORY: Final = "security"
+_JAAS: Final = "sasl.jaas.config"
+_PASSWORD_BYTES: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,60 +78,94 @@ class LocalSecurity:
                 hosts = HOSTS if name not in USERS else ()
                 write_secret(path, authority.issue(name, hosts))
         for user in USERS:
-            text = format_properties(self._of_client(user), f"The connection of `{user}`.")
-            write_secret(self.properties_file(user), text)
+            path = self.properties_file(user)
+            password = self.password(user) if path.exists() else token_urlsafe(_PASSWORD_BYTES)
+            text = format_properties(
+                self._of_client(user, password), f"The connection of `{user}`."
+            )
+            write_secret(path, text)
 
-    def node_settings(self, node_id: int) -> dict[str, str]:
-        """What a node's properties file has besides its listeners."""
+    def node_settings(self, node_id: int, node_ids: Sequence[int]) -> dict[str, str]:
+        """What a node's properties file has besides its listeners; `node_ids` are all nodes."""
+        rulers = (ADMIN, *map(node_name, node_ids))
         return {
-            "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},CONTROLLER:SSL",
-            "inter.broker.listener.name": PROTOCOL,
+            "listener.security.protocol.map": f"{PROTOCOL}:{PROTOCOL},{PEERS}:SSL,CONTROLLER:SSL",
+            "inter.broker.listener.name": PEERS,
+            "sasl.enabled.mechanisms": str(MECHANISM),
             "ssl.client.auth": "required",
             "ssl.principal.mapping.rules": PRINCIPAL_RULES,
             **self._stores(node_name(node_id)),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(f"User:{name}" for name in rulers),
         }
+
+    def first_users(self) -> list[str]:
+        """The users, as `tidelog format --add-scram` takes them."""
+        return [f"{MECHANISM}=[name={user},password={self.password(user)}]" for user in USERS]
+
+    def password(self, user: str) -> str:
+        """What a user logs in with."""
+        text = Secret(self._properties(user)[_JAAS])
+        return parse_jaas(text, _JAAS).option("password")
 
     def client(self, user: str = ADMIN) -> ClientSecurity:
         """The connection of a user."""
-        text = self.properties_file(user).read_text(encoding="utf-8")
-        return ClientSecurity(parse_properties(text))
+        return ClientSecurity(self._properties(user))
 
     def describe(self) -> dict[str, Any]:
         """For `--output json`: the administrator first, then the user without rights."""
         return {
             "protocol": PROTOCOL,
-            "mechanism": None,
+            "mechanism": str(MECHANISM),
             "ca_pem": str(self.ca_pem),
             "users": [
-                {"name": user, "password": None, "properties_file": str(self.properties_file(user))}
+                {
+                    "name": user,
+                    "password": self.password(user),
+                    "properties_file": str(self.properties_file(user)),
+                }
                 for user in USERS
             ],
         }
 
     def usage(self, bootstrap_servers: str) -> list[str]:
         """How clients of each family connect, line by line."""
-        own, authority = self.key_store(ADMIN), self.ca_pem
+        authority, password, file = self.ca_pem, self.password(ADMIN), self.properties_file(ADMIN)
         return [
-            f"users: {', '.join(USERS)}; their properties files are in {self.directory}",
-            f"Kafka's tools:   --command-config {self.properties_file(ADMIN)}",
-            f"tidelog:         --bootstrap-server {bootstrap_servers} "
-            f"--command-config {self.properties_file(ADMIN)}",
-            f"librdkafka, kcat: security.protocol=SSL ssl.ca.location={authority} "
-            f"ssl.certificate.location={own} ssl.key.location={own}",
-            f"kafka-python:    security_protocol='SSL', ssl_cafile='{authority}', "
-            f"ssl_certfile='{own}', ssl_keyfile='{own}'",
+            f"users: {', '.join(USERS)} (without rights); "
+            f"their properties files are in {self.directory}",
+            f"Kafka's tools:    --bootstrap-server {bootstrap_servers} --command-config {file}",
+            f"tidelog:          --data-dir {self.data_dir}, or the options of Kafka's tools",
+            f"Java, Spark:      the lines of {file}; for Spark with `kafka.` before each name",
+            f"librdkafka, kcat: security.protocol={PROTOCOL} sasl.mechanism={MECHANISM} "
+            f"sasl.username={ADMIN} sasl.password={password} ssl.ca.location={authority}",
+            f"kafka-python:     security_protocol='{PROTOCOL}', sasl_mechanism='{MECHANISM}', "
+            f"sasl_plain_username='{ADMIN}', sasl_plain_password='{password}', "
+            f"ssl_cafile='{authority}'",
+            f"aiokafka:         the same with ssl_context=ssl.create_default_context("
+            f"cafile='{authority}') for ssl_cafile",
         ]
 
-    def _of_client(self, user: str) -> Mapping[str, str]:
-        return {"security.protocol": PROTOCOL, **self._stores(user)}
+    def _properties(self, user: str) -> dict[str, str]:
+        return parse_properties(self.properties_file(user).read_text(encoding="utf-8"))
+
+    def _of_client(self, user: str, password: str) -> Mapping[str, str]:
+        return {
+            "security.protocol": PROTOCOL,
+            "sasl.mechanism": str(MECHANISM),
+            _JAAS: f'{SCRAM_MODULE} required username="{user}" password="{password}";',
+            **self._trust(),
+        }
 
     def _stores(self, name: str) -> dict[str, str]:
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.key_store(name)),
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.ca_pem),
+            **self._trust(),
         }
+
+    def _trust(self) -> dict[str, str]:
+        return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.ca_pem)}
 
 
 def node_name(node_id: int) -> str:

@@ -23,7 +23,7 @@ from tidelog.testing.cluster_state import (
 )
 from tidelog.testing.ports import NodePorts, ports_from
 from tidelog.testing.processes import ProcessState
-from tidelog.testing.security import DIRECTORY, PROTOCOL, LocalSecurity
+from tidelog.testing.security import DIRECTORY, PEERS, PROTOCOL, LocalSecurity
 
 MAX_BROKERS: Final = 50
 
@@ -42,8 +42,8 @@ def plan_cluster(
 
     `brokers` `None` is as many as there were, else three; `base_port` `None` the ports there
     were, else free ones; `secure` `None` is as it was. Raises `UsageError` for another number of
-    brokers than the directory has, while nodes of it run, for properties that no node would take,
-    and for a directory that cannot be written.
+    brokers or another protection than the directory has, while nodes of it run, for properties
+    that no node would take, and for a directory that cannot be written.
     """
     previous = _previous(data_dir, brokers)
     if brokers is None:
@@ -52,7 +52,7 @@ def plan_cluster(
     if not 1 <= count <= MAX_BROKERS:
         raise UsageError(f"`{count}` brokers", f"use 1 to {MAX_BROKERS}")
     if previous is not None and base_port in (None, 0):
-        ports = [NodePorts(node.port, node.controller_port) for node in previous.nodes]
+        ports = [NodePorts(n.port, n.controller_port, n.peer_port) for n in previous.nodes]
     else:
         ports = ports_from(base_port or 0, count)
     nodes = tuple(
@@ -62,12 +62,12 @@ def plan_cluster(
             controller_port=ports[i].controller,
             directory=str(data_dir.resolve() / f"node-{i + 1}"),
             rack=racks[i % len(racks)] if racks else None,
+            peer_port=ports[i].peer,
         )
         for i in range(count)
     )
     cluster_id = previous.cluster_id if previous is not None else _new_cluster_id()
-    if secure is None:
-        secure = previous is not None and previous.secure
+    secure = _protection(data_dir, previous, secure)
     state = ClusterState(cluster_id, profile, dict(config), nodes, secure)
     security = LocalSecurity(data_dir.resolve()) if secure else None
     settings = {node.node_id: node_settings(state, node, security) for node in nodes}
@@ -98,17 +98,18 @@ def node_settings(
 ) -> dict[str, str]:
     """The properties of one node."""
     voters = ",".join(f"{n.node_id}@{HOST}:{n.controller_port}" for n in state.nodes)
-    name = "PLAINTEXT" if security is None else PROTOCOL
+    ports = {PROTOCOL: node.port, PEERS: node.peer_port} if security else {"PLAINTEXT": node.port}
+    listeners = (ports | {"CONTROLLER": node.controller_port}).items()
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
-        "listeners": f"{name}://{HOST}:{node.port},CONTROLLER://{HOST}:{node.controller_port}",
+        "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in listeners),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "log.dirs": str(node.data_dir),
     }
     if security is not None:
-        settings |= security.node_settings(node.node_id)
+        settings |= security.node_settings(node.node_id, [each.node_id for each in state.nodes])
     if node.rack is not None:
         settings["broker.rack"] = node.rack
     return {**settings, **profile_settings(state.profile, len(state.nodes)), **state.config}
@@ -137,6 +138,20 @@ def _previous(data_dir: Path, brokers: int | None) -> ClusterState | None:
                 "all; or use another `--data-dir`",
             )
     return replace(state, nodes=tuple(sorted(state.nodes, key=lambda node: node.node_id)))
+
+
+def _protection(data_dir: Path, previous: ClusterState | None, secure: bool | None) -> bool:
+    """Whether the cluster is protected. A directory stays as it began, because its users come from
+    formatting. Raises `UsageError`."""
+    if previous is None:
+        return bool(secure)
+    if secure not in (None, previous.secure):
+        known = "protected" if previous.secure else "not protected"
+        raise UsageError(
+            f"the cluster in `{data_dir}` is {known}",
+            "it stays as it was made; use another directory with `--data-dir DIR`",
+        )
+    return previous.secure
 
 
 def _is_unfinished_plan(path: Path) -> bool:

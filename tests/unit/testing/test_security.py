@@ -2,9 +2,15 @@
 
 import ssl
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tidelog.config import parse_node_config
+from tidelog.errors import UsageError
+from tidelog.runtime.first_users import parse_first_users
 from tidelog.runtime.tls_contexts import TlsContexts
+from tidelog.testing.cluster_state import write_state
 from tidelog.testing.security import USERS, LocalSecurity
 from tidelog.testing.shape import plan_cluster
 
@@ -27,6 +33,9 @@ def test_the_files_stay_and_a_node_takes_them(tmp_path: Path) -> None:
     config = parse_node_config({name: value.replace("\\", "") for name, value in pairs})
     assert config.inter_broker_listener_name == "SSL"
     contexts = TlsContexts.of_node(config)
+    for_clients = contexts.of_opened("SASL_SSL")
+    assert for_clients is not None
+    assert for_clients.verify_mode is ssl.CERT_NONE
     for listener in ("SSL", "CONTROLLER"):
         opened, dialled = contexts.of_opened(listener), contexts.of_dialled(listener)
         assert opened is not None
@@ -40,4 +49,17 @@ def test_each_user_has_a_connection(tmp_path: Path) -> None:
     assert [user["name"] for user in described["users"]] == list(USERS) == ["admin", "guest"]
     for user in described["users"]:
         assert Path(user["properties_file"]).stat().st_mode & 0o077 == 0
-        assert security.client(user["name"]).context is not None
+        client = security.client(user["name"])
+        assert client.context is not None
+        assert client.login("c") is not None
+        assert len(user["password"]) > 20
+    assert len({user["password"] for user in described["users"]}) == 2
+    first = parse_first_users(security.first_users())
+    assert [user.name for user in first] == list(USERS)
+
+
+def test_a_directory_stays_protected_or_not(tmp_path: Path) -> None:
+    shape: dict[str, Any] = {"base_port": 0, "config": {}, "profile": "test", "racks": ()}
+    write_state(tmp_path, plan_cluster(tmp_path, brokers=1, **shape))
+    with pytest.raises(UsageError, match="is not protected"):
+        plan_cluster(tmp_path, brokers=1, secure=True, **shape)

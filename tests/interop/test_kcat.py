@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 from tidelog.testing import LocalCluster
 
@@ -40,3 +41,18 @@ def test_offsets_are_found_by_time(cluster: LocalCluster):
     kcat(cluster, "-P", "-t", "kcat-times", given="one\ntwo\nthree")
     assert "kcat-times [0] offset 0" in kcat(cluster, "-Q", "-t", "kcat-times:0:1")
     assert "kcat-times [0] offset 3" in kcat(cluster, "-Q", "-t", "kcat-times:0:-1")
+
+
+def test_it_logs_in(tmp_path: Path):
+    """Debian's has a librdkafka that repeats its nonce (`test_scram`)."""
+    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", secure=True) as secure:
+        security = secure.security.describe()
+        login = {
+            "security.protocol": security["protocol"],
+            "sasl.mechanism": security["mechanism"],
+            "sasl.username": "admin",
+            "sasl.password": security["users"][0]["password"],
+            "ssl.ca.location": security["ca_pem"],
+        }
+        options = [part for name, value in login.items() for part in ("-X", f"{name}={value}")]
+        assert "1 brokers" in kcat(secure, *options, "-L")

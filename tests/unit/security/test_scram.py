@@ -1,12 +1,20 @@
 """SCRAM: the example of RFC 7677, both sides against each other, and what must fail."""
 
 import base64
+import hmac
 import re
 from collections.abc import Callable
 
 import pytest
 
-from tidelog.metadata.scram_keys import SCRAM_NUMBERS, salt_password, scram_record
+from tidelog.metadata.scram_keys import (
+    DIGESTS,
+    SCRAM_NUMBERS,
+    client_key,
+    salt_password,
+    scram_record,
+    stored_key,
+)
 from tidelog.model import Mechanism, Secret
 from tidelog.security.sasl import AuthenticationFailed
 from tidelog.security.scram import SaltedPasswords, ScramClient, ScramCredential, ScramServer
@@ -66,6 +74,21 @@ def test_both_sides_agree(mechanism: Mechanism, name: str):
     us.respond(them.respond(us.respond(them.respond(us.respond(b"")))))
     assert us.is_complete
     assert them.authenticated == name
+
+
+@pytest.mark.parametrize("mechanism", BOTH)
+def test_old_clients_of_librdkafka_put_their_nonce_in_front_once_more(mechanism: Mechanism):
+    """Up to 2.6.0, kcat of Debian among them. Kafka's server takes it, and the proof covers it."""
+    them, us = server(mechanism), client(mechanism)
+    first = us.respond(b"")
+    challenge = them.respond(first).decode()
+    unproved = f"c=biws,r={CLIENT_NONCE}{CLIENT_NONCE}{SERVER_NONCE}"
+    signed = f"{first.decode().removeprefix('n,,')},{challenge},{unproved}".encode()
+    key = client_key(mechanism, salt_password(mechanism, "pencil", SALT, 4096))
+    signature = hmac.digest(stored_key(mechanism, key), signed, DIGESTS[mechanism])
+    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+    them.respond(f"{unproved},p={base64.b64encode(proof).decode()}".encode())
+    assert them.authenticated == "user"
 
 
 def test_a_name_that_does_not_exist_fails_where_a_wrong_password_does():

@@ -1,5 +1,8 @@
 """Clusters that ask for logins and decide about rights, under the simulator."""
 
+import pytest
+
+from tidelog.sim.campaign.seeds import CLUSTER, run_seed
 from tidelog.sim.engine import secured
 from tidelog.sim.engine.world import World
 from tidelog.sim.workloads.cluster_view import newest_image
@@ -35,3 +38,9 @@ def test_a_node_logs_in_at_a_leader_whose_address_a_message_named():
 
     world.run_until(is_back, 20_000)
     assert not any("before a login" in line for line in world.lines)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_logins_and_rights_hold_under_faults(seed):
+    outcome = run_seed(CLUSTER, "secured", seed)
+    assert outcome.violation is None

@@ -170,6 +170,8 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/scenarios/promises.py": "tests/sim/test_promises.py",
     "sim/scenarios/swarm.py": "tests/sim/test_seeds.py",
     "sim/engine/secured.py": "tests/sim/test_secured.py",
+    "sim/workloads/intruder.py": "tests/sim/test_secured.py",
+    "sim/workloads/keeper.py": "tests/sim/test_secured.py",
     "sim/workloads/admin.py": "tests/sim/test_client_checks.py",
     "sim/workloads/cluster_view.py": "tests/sim/test_client_checks.py",
     "sim/workloads/committer.py": "tests/sim/test_ablations.py",

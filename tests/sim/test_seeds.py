@@ -16,7 +16,7 @@ from tidelog.sim.runs.quorum import QuorumRun, draw_quorum
 from tidelog.sim.scenarios.families import DATA_LOSS, data_loss_swarm, names, swarm_of
 from tidelog.sim.scenarios.fault_kinds import DiskFault, FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES
-from tidelog.sim.scenarios.swarm import draw, draw_plain
+from tidelog.sim.scenarios.swarm import draw, draw_plain, draw_with_disks
 
 KNOWN = [
     tuple(line.split())
@@ -80,8 +80,16 @@ def test_the_quorum_alone(first):
         run_and_judge("quorum", "all", seed)
 
 
+def test_a_fifth_of_the_seeds_has_logins_and_no_other_option_changes():
+    secured = {seed: swarm for seed in range(1000) if (swarm := draw(seed)).secured}
+    assert 150 < len(secured) < 250
+    for seed, swarm in secured.items():
+        is_open = replace(swarm, secured=False, session_ms=0, rights_gap_ms=0)
+        assert is_open == draw_with_disks(seed)
+
+
 def test_disks_go_wrong_in_a_fifth_of_the_seeds_or_one_of_several_dies_and_no_other_changes():
-    swarms = {seed: draw(seed) for seed in range(1000)}
+    swarms = {seed: draw_with_disks(seed) for seed in range(1000)}
     struck = {seed: swarm for seed, swarm in swarms.items() if swarm.disk_faults}
     dying = [swarm for swarm in struck.values() if swarm.disk_faults == (DiskFault.DISK_DIES,)]
     assert 150 < len(struck) - len(dying) < 250

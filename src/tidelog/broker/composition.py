@@ -41,7 +41,7 @@ from tidelog.kraft.quorum import Quorum, QuorumEnv
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
-from tidelog.model import METADATA_PARTITION, ZERO_UUID, Uuid
+from tidelog.model import METADATA_PARTITION, ZERO_UUID, Endpoint, Uuid
 from tidelog.replication.replicas import Replicas
 from tidelog.security.credentials import Credentials
 from tidelog.security.listener_logins import ListenerLogins, NodeSecrets, own_logins
@@ -200,11 +200,13 @@ def _make_sharing(
 
 def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> Quorum:
     """This node's part in the metadata quorum, over the metadata log."""
+    listeners = config.advertised_controller_listeners if config.is_controller else ()
     identity = VoterIdentity(
         config.node_id,
         directory.directory_id,
         directory.cluster_id,
-        config.advertised_controller_listeners if config.is_controller else (),
+        # As the voter set has them: without their protocols.
+        tuple(Endpoint(one.listener, one.host, one.port) for one in listeners),
     )
     voters = {
         node_id: Voter(

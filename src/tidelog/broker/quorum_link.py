@@ -11,6 +11,7 @@ high watermark (KIP-1166), so its leader holds the fetch until there is a record
 committed meanwhile comes late.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from tidelog.broker.peers import PeerChannels, Purpose
@@ -82,7 +83,10 @@ class QuorumLink:
         return count >= FETCHES_CUT and now < last + OLDER_FOR_MS
 
     def set_address(self, node_id: int, endpoint: Endpoint) -> None:
-        """Where a voter, the leader or a bootstrap server is reached."""
+        """Where a voter, the leader or a bootstrap server is reached. An address from a message has
+        no name of a listener. It is one of controllers, at which this node must log in."""
+        if not endpoint.listener:
+            endpoint = replace(endpoint, listener=self._config.controller_listener_names[0])
         for purpose in (Purpose.QUORUM_FETCH, Purpose.QUORUM_RPC, Purpose.CONTROL):
             self._peers.set_address(node_id, purpose, endpoint)
 

@@ -17,6 +17,7 @@ The replacements live here and not in the product: a switch in production code c
 | `quorum` | votes, the metadata log |
 | `groups` | committed offsets |
 | `transactions` | transactions in partitions and groups |
+| `security` | logins, rights |
 """
 
 from typing import Final
@@ -29,6 +30,7 @@ from tidelog.sim.ablations import (
     moves,
     quorum,
     replication,
+    security,
     transactions,
 )
 from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
@@ -42,6 +44,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     *quorum.SAFEGUARDS,
     *groups.SAFEGUARDS,
     *transactions.SAFEGUARDS,
+    *security.SAFEGUARDS,
 )
 """The rows of the kill table."""
 

@@ -7,6 +7,8 @@ from typing import Final
 
 from tidelog.env.effects import CloseReason
 from tidelog.limits import MAX_REQUEST_BYTES
+from tidelog.security.client_login import ClientLogin, LoginRefused
+from tidelog.security.listener_logins import OwnLogin
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import Network, Pipe
 from tidelog.sim.engine.timeline import Timeline
@@ -31,6 +33,8 @@ class ClientMachine:
     listening: bool = False
     # Who gets the events of a connection.
     sessions: dict[int, "Session"] = field(default_factory=dict)
+    # How users log in, by name; empty where no login is asked for.
+    logins: dict[str, OwnLogin] = field(default_factory=dict)
     # Counts down: clients open connections, they accept none.
     next_id: int = -1
 
@@ -91,6 +95,9 @@ class Session:
 
     Every request ends in exactly one call of its `done`: with the response frame, or with `None`
     when the connection is refused, lost, timed out or given up.
+
+    It logs in first, where its user has a login. Three of four sessions that end are renewed in
+    time; the others do not know better, and the node closes their connection.
     """
 
     def __init__(
@@ -100,7 +107,9 @@ class Session:
         *,
         listener: str = BROKER_LISTENER,
         timeout_ms: int | None = None,
+        user: str = CLIENT,
     ) -> None:
+        # Connected counts from the end of the login.
         self.closed = self.connected = False
         self._machine = machine
         self._target = target.name
@@ -112,6 +121,10 @@ class Session:
         # (number, done) of the requests without an answer, in order.
         self._waiting: deque[tuple[int, Done]] = deque()
         self._request_count = 0
+        # Who logs in; the login under way, and how many answers to requests come before its own.
+        self._user = user
+        self._login: ClientLogin | None = None
+        self._answers_before_login = 0
         self.connection_id = machine.open(self, target, listener)
 
     @property
@@ -147,7 +160,39 @@ class Session:
             self.on_closed()
 
     def on_connected(self) -> None:
-        """Sends what waited."""
+        """Logs in where that is asked for; then sends what waited."""
+        if self._user in self._machine.logins:
+            self._log_in()
+        else:
+            self._send_waiting()
+
+    def _log_in(self) -> None:
+        """Begins a login behind the requests that were sent; others wait for its end."""
+        self._answers_before_login = len(self._waiting) if self.connected else 0
+        self.connected = False
+        self._login = ClientLogin(self._machine.logins[self._user], CLIENT)
+        self._machine.send(self.connection_id, self._login.start())
+
+    def _on_login_answer(self, login: ClientLogin, frame: memoryview) -> None:
+        try:
+            request = login.on_frame(frame)
+        except LoginRefused:
+            self.close()
+            return
+        if request is not None:
+            self._machine.send(self.connection_id, request)
+            return
+        self._login = None
+        if login.session_ms and self.connection_id % 4:
+            part = 85 + self.connection_id % 11
+            self._machine.timeline.at(login.session_ms * part // 100, self._renew)
+        self._send_waiting()
+
+    def _renew(self) -> None:
+        if not self.closed:
+            self._log_in()
+
+    def _send_waiting(self) -> None:
         self.connected = True
         for frame in self._unsent:
             self._machine.send(self.connection_id, frame)
@@ -165,6 +210,11 @@ class Session:
         for frame in self._frames.feed(data):
             if self.closed:
                 return
+            if self._login is not None:
+                if not self._answers_before_login:
+                    self._on_login_answer(self._login, frame)
+                    continue
+                self._answers_before_login -= 1
             assert self._waiting, f"ResponseOrder: {self._target} answered without a request"
             _, done = self._waiting.popleft()
             done(bytes(frame))

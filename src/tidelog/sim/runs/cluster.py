@@ -24,6 +24,7 @@ from tidelog.sim.checkers.readings import RestartLosesNothing
 from tidelog.sim.checkers.turns import BoundedTurn
 from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
+from tidelog.sim.engine.secured import secure
 from tidelog.sim.engine.work import FREE, HARDWARE
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Polled
@@ -66,6 +67,8 @@ def world_of(seed: int, swarm: Swarm, trace_level: Level = Level.INFO) -> World:
     world.set_hardware(HARDWARE[swarm.hardware])
     for host in world.hosts.values():
         host.flush_ms = swarm.flush_range_ms
+    if swarm.secured:
+        secure(world, stream(seed, "logins").next_u64())
     return world
 
 

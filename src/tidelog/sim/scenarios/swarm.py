@@ -18,6 +18,7 @@ import crc32c
 from tidelog import limits
 from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
+from tidelog.sim.engine import secured
 from tidelog.sim.engine.work import FREE, HARDWARE, SLOW, SLOW_MAKE_DIR, SLOW_SYNC, USUAL
 from tidelog.sim.scenarios.fault_kinds import DAMAGE, REPORTED, DiskFault, FaultKind
 
@@ -141,6 +142,12 @@ class Swarm:
     """Log directories of a node, each on a disk of its own."""
     disk_move_gap_ms: int = 0
     """Between two moves of a replica between the disks of its node; 0 for none."""
+    secured: bool = False
+    """Nodes and clients log in, and an authorizer decides (`engine/secured.py`)."""
+    session_ms: int = 0
+    """How long a login is good for; 0 for ever."""
+    rights_gap_ms: int = 0
+    """Between two changes of passwords and rights; 0 for none."""
 
     @property
     def damages(self) -> bool:
@@ -178,6 +185,8 @@ class Swarm:
             settings |= MEMBER_SETTINGS
         if self.sharers:
             settings |= SHARER_SETTINGS
+        if self.secured:
+            settings |= secured.settings(self.session_ms)
         if self.profile == "kafka":
             settings["tidelog.broker.disconnect.grace.ms"] = "0"
         if self.unclean_elections == "cluster":
@@ -238,8 +247,24 @@ class Swarm:
 
 
 def draw(seed: int) -> Swarm:
-    """The options of a seed; in a fifth of the seeds disks go wrong too (P4, P7), and in a fifth of
-    the others nodes have several."""
+    """The options of a seed; a fifth of the seeds has logins and rights, whatever its disks do."""
+    swarm, logins = draw_with_disks(seed), stream(seed, "swarm of the logins")
+    return on_secured(swarm, logins) if logins.chance(1, 5) else swarm
+
+
+def on_secured(swarm: Swarm, prng: Prng) -> Swarm:
+    """Nodes and clients log in, and a client without rights tries what it can."""
+    return replace(
+        swarm,
+        secured=True,
+        session_ms=prng.choice((0, 0, 1_500, 4_000)),
+        rights_gap_ms=prng.choice((0, 300, 1_500)),
+    )
+
+
+def draw_with_disks(seed: int) -> Swarm:
+    """The options of an open cluster; in a fifth of the seeds disks go wrong (P4, P7), and in a
+    fifth of the others nodes have several."""
     swarm, prng = draw_plain(seed), stream(seed, "swarm of the disks")
     several = stream(seed, "swarm of the directories")
     if not prng.chance(1, 5):

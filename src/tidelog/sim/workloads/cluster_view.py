@@ -12,7 +12,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicId
-from tidelog.sim.engine.client_machine import Session
+from tidelog.sim.engine.client_machine import CLIENT, Session
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import Key
 from tidelog.wire import codec
@@ -61,8 +61,12 @@ def newest_image(world: World) -> MetadataImage:
 class ClusterView:
     """Metadata and sessions of one client."""
 
-    def __init__(self, world: World, name: str, prng: Prng, timeout_ms: int) -> None:
+    def __init__(
+        self, world: World, name: str, prng: Prng, timeout_ms: int, user: str = CLIENT
+    ) -> None:
         self.world = world
+        # Who logs in, where that is asked for.
+        self.user = user
         self.name = name
         self.prng = prng
         self.places: dict[Key, Place] = {}
@@ -104,7 +108,9 @@ class ClusterView:
         session = sessions.get(node_id)
         if session is None or session.closed:
             machine, host = self.world.clients, self.world.hosts[node_id]
-            session = sessions[node_id] = Session(machine, host, timeout_ms=self._timeout_ms)
+            session = sessions[node_id] = Session(
+                machine, host, timeout_ms=self._timeout_ms, user=self.user
+            )
         return session
 
     def ask(self, wanted: Entity, answered: Answered, node_id: int | None = None) -> None:

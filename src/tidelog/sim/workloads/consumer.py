@@ -27,6 +27,8 @@ REFRESH_MS: Final = 1_000
 
 _RETRIABLE: Final = frozenset(
     (
+        # By a node that does not know yet that the right was given (again).
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,

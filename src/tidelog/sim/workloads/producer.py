@@ -44,6 +44,8 @@ MAX_IN_FLIGHT: Final = 5
 
 _RETRIABLE: Final = frozenset(
     (
+        # By a node that does not know yet that the right was given (again).
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
@@ -64,6 +66,7 @@ _NOT_WRITTEN: Final = frozenset(
         ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.INVALID_RECORD,
         ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 )
 

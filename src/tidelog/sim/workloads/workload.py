@@ -10,6 +10,8 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.records.compression import Codec
+from tidelog.sim.engine.client_machine import CLIENT
+from tidelog.sim.engine.secured import ADMIN
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.deliveries import Deliveries
 from tidelog.sim.evidence.history import History, Key
@@ -20,6 +22,8 @@ from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.disk_moves import DiskMover
+from tidelog.sim.workloads.intruder import Intruder
+from tidelog.sim.workloads.keeper import Keeper
 from tidelog.sim.workloads.keyed import KeyedClient
 from tidelog.sim.workloads.members import Members
 from tidelog.sim.workloads.producer import Acks, Producer
@@ -31,6 +35,7 @@ from tidelog.sim.workloads.transactor import Transactor
 MAX_TOPICS: Final = 6
 MAX_PARTITIONS: Final = 5
 RETRY_MS: Final = 100
+INTRUDER_GAP_MS: Final = 100
 
 
 class Workload:
@@ -44,7 +49,7 @@ class Workload:
         self._swarm = swarm
         self._prng = stream(seed, "workload")
         self._stopped = False
-        self.admin = Admin(self._view("admin"), history)
+        self.admin = Admin(self._view("admin", ADMIN), history)
         self._topic_count = 0
         self._operator = Operator(
             self.admin,
@@ -55,7 +60,14 @@ class Workload:
         )
         self._voters = VoterOperator(world, self.admin, stream(seed, "voters"), voters)
         moves = stream(seed, "moves between disks")
-        self._disk_mover = DiskMover(world, Admin(self._own_view("m1", moves), history), moves)
+        self._disk_mover = DiskMover(
+            world, Admin(self._own_view("m1", moves, ADMIN), history), moves
+        )
+        logins = stream(seed, "keeper")
+        self._keeper = Keeper(self._own_view("keeper", logins, ADMIN), logins)
+        self._intruders = [
+            Intruder(world, stream(seed, "intruder")) for _ in range(1) if swarm.secured
+        ]
         self.producers = [
             self._producer(f"p{number}", Acks(kind))
             for number, kind in enumerate(swarm.producers, 1)
@@ -97,16 +109,15 @@ class Workload:
         admin = Admin(view, self.history)
         return Sharers(view, admin, views, prng, flushed=self._swarm.group_commit)
 
-    def _own_view(self, name: str, prng: Prng) -> ClusterView:
-        return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
+    def _own_view(self, name: str, prng: Prng, user: str = CLIENT) -> ClusterView:
+        return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms, user)
 
     def _transactor(self, name: str, prng: Prng) -> Transactor:
         view = self._own_view(name, prng)
         return Transactor(view, Admin(view, self.history), prng, flushed=self._swarm.group_commit)
 
-    def _view(self, name: str) -> ClusterView:
-        prng = Prng(self._prng.next_u64())
-        return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms)
+    def _view(self, name: str, user: str = CLIENT) -> ClusterView:
+        return self._own_view(name, Prng(self._prng.next_u64()), user)
 
     def _producer(self, name: str, acks: Acks) -> Producer:
         prng = Prng(self._prng.next_u64())
@@ -127,7 +138,22 @@ class Workload:
         return Committer(view, admin, prng, flushed=self._swarm.group_commit)
 
     def start(self) -> None:
-        """Creates the topics, then lets everything go."""
+        """Creates the topics, then lets everything go; before that, gives rights where there are
+        some."""
+        if self._swarm.secured:
+            self._keeper.start(self._begin_with_rights)
+        else:
+            self._begin()
+
+    def _begin_with_rights(self) -> None:
+        self._keeper.is_settled = True
+        if not self._stopped:
+            self._begin()
+            self._now_and_then(self._swarm.rights_gap_ms, self._keeper.act)
+            for intruder in self._intruders:
+                self._now_and_then(INTRUDER_GAP_MS, intruder.act)
+
+    def _begin(self) -> None:
         for _ in range(self._swarm.topics):
             self._create_topic()
         for producer in self.producers:
@@ -172,6 +198,8 @@ class Workload:
         for reader in readers:
             reader.judge()
         self._sharers.judge()
+        for intruder in self._intruders:
+            intruder.judge()
 
     @property
     def is_drained(self) -> bool:
@@ -181,6 +209,7 @@ class Workload:
         is_settled = (
             all(client.is_settled for client in self._writers)
             and self._members.is_settled
+            and self._keeper.is_settled
             and not self._sharers.unsettled
             and not any(reader.unread for reader in self._transaction_readers)
         )
@@ -194,6 +223,8 @@ class Workload:
         waiting = [f"client {one.name}" for one in self._writers if not one.is_settled]
         if not self._members.is_settled:
             waiting.append("members of a group")
+        if not self._keeper.is_settled:
+            waiting.append("a change of rights or passwords")
         waiting += self._sharers.unsettled
         waiting += [text for reader in self._transaction_readers for text in reader.unread]
         return waiting + [

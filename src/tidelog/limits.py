@@ -362,6 +362,9 @@ forgotten."""
 MAX_KEPT_DECISIONS: Final = 4096
 """Decisions of the authorizer that one connection keeps; at the bound it forgets all of them."""
 
+MAX_KEPT_NAME: Final = 249
+"""Characters of a name about which a decision is kept: those of the longest topic."""
+
 MAX_AUDIT_TEXT: Final = 256
 """Characters of a client's text in an audit event; the rest is left out."""
 

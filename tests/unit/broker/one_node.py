@@ -241,11 +241,11 @@ class OneNode:
         epoch: int = answer.broker_epoch
         return epoch
 
-    def client(self, listener: str = BROKER) -> "Wire":
-        """A new connection to a listener."""
+    def client(self, listener: str = BROKER, host: str = "peer") -> "Wire":
+        """A new connection to a listener, from an address."""
         connection_id = self._next_connection
         self._next_connection += 1
-        self.receive(Opened(connection_id, listener, "peer"))
+        self.receive(Opened(connection_id, listener, host))
         return Wire(self, connection_id)
 
 

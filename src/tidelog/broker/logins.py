@@ -14,6 +14,9 @@ again on the open connection, as the same principal and by the same mechanism.
 Invariant *NothingBeforeAuthentication*: a connection of a listener with logins that has none has no
 principal, and of its requests only ApiVersions, SaslHandshake and SaslAuthenticate were taken.
 
+Invariant *EveryRequestIsAnsweredOrClosed*, before a login: a request is answered in the turn in
+which it is handled, or its refusal waits for the delay, or the connection is closed.
+
 Left out: TLS and client certificates, which are the driver's.
 
 Source: KIP-43, KIP-152, KIP-306, KIP-368; Kafka's `SaslServerAuthenticator`.
@@ -340,7 +343,8 @@ class Logins:
         )
 
     def check(self) -> None:
-        """NothingBeforeAuthentication."""
+        """NothingBeforeAuthentication, and EveryRequestIsAnsweredOrClosed for strangers."""
+        refused = {refusal.connection.connection_id for refusal in self._refusals}
         unauthenticated = self._connections.unauthenticated
         assert len(unauthenticated) <= MAX_UNAUTHENTICATED_CONNECTIONS, "too many strangers"
         for connection in unauthenticated.values():
@@ -351,6 +355,11 @@ class Logins:
             for context in connection.slots:
                 key = context.header.api_key
                 assert key in _BEFORE_LOGIN, f"{key.name} was taken before a login"
+            is_ending = connection.connection_id in refused
+            assert is_ending is (login.phase is Phase.REFUSED), "a refusal that does not come"
+            assert is_ending or all(context.answered for context in connection.slots), (
+                f"{connection.connection_id} waits for an answer"
+            )
 
 
 def _deadline_of(connection: Connection) -> Instant:

@@ -132,13 +132,14 @@ class OneNode:
             effects = self.node.take_effects()
             self.node.check()
             for effect in effects:
-                self._carry_out(effect)
+                self.carry_out(effect)
             deadline = self.node.deadline()
             if not effects and (deadline is None or deadline > self.now):
                 return
         raise AssertionError("the node does not come to rest")
 
-    def _carry_out(self, effect: Effect) -> None:
+    def carry_out(self, effect: Effect) -> None:
+        """Does what the node wants of its driver."""
         match effect:
             case Send(connection_id, chunks):
                 for chunk in chunks:

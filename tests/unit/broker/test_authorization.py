@@ -342,3 +342,26 @@ def test_long_names_are_not_kept(secured: OneNode):
     finally:
         tracemalloc.stop()
     assert kept < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "authorizer.class.name",
+        "listener.name.plaintext.plain.sasl.jaas.config",
+        "listener.name.plaintext.sasl.login.callback.handler.class",
+        "metric.reporters",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "super.users",
+    ],
+)
+def test_no_login_module_and_no_class_is_set_over_the_wire(secured: OneNode, name: str):
+    """CVE-2023-25194, 2025-27818, 2025-27819. Not even by a super user."""
+    config = {"name": name, "config_operation": 0, "value": "evil"}
+    for broker in ("1", ""):
+        resource = {"resource_type": 4, "resource_name": broker, "configs": [config]}
+        answer = secured.client().call(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
+        )
+        assert error_of(answer.responses[0].error_code) is ErrorCode.INVALID_CONFIG

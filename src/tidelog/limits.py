@@ -355,12 +355,22 @@ LOGIN_DEADLINE_MS: Final = 10_000
 MAX_UNAUTHENTICATED_CONNECTIONS: Final = 2000
 """Connections that have not logged in yet; at the bound the oldest is closed."""
 
+MAX_UNAUTHENTICATED_PER_HOST: Final = 500
+"""The same of one address, so that one host alone cannot close those of the others."""
+
+MAX_LOGIN_FRAME_BYTES: Final = 64 << 10
+"""A longer frame of a connection that has not logged in closes it, whatever
+`sasl.server.max.receive.size` allows: no mechanism here needs as much."""
+
 MAX_KEPT_HOSTS: Final = 4096
 """Addresses whose canonical text is kept; beyond it the one that was used longest ago is
 forgotten."""
 
 MAX_KEPT_DECISIONS: Final = 4096
 """Decisions of the authorizer that one connection keeps; at the bound it forgets all of them."""
+
+MAX_KEPT_NAME: Final = 249
+"""Characters of a name about which a decision is kept: those of the longest topic."""
 
 MAX_AUDIT_TEXT: Final = 256
 """Characters of a client's text in an audit event; the rest is left out."""

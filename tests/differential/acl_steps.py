@@ -1,4 +1,4 @@
-"""Requests about access control entries, which clusters without an authorizer refuse."""
+"""Requests about access control entries, which are all of a principal that does not connect."""
 
 from collections.abc import Mapping
 from typing import Any, Final

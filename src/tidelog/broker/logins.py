@@ -8,11 +8,14 @@ handler, except for the three that make a login.
 A failed login is answered, and the connection closed, after
 `connection.failed.authentication.delay.ms`: who guesses passwords waits for each of them. A
 connection without a login is closed after `limits.LOGIN_DEADLINE_MS`, and when there are too many
-of them the oldest is. Where a session has an end, the client logs in again on the open
-connection, as the same principal and by the same mechanism.
+of them, of one address or in all, the oldest is. Where a session has an end, the client logs in
+again on the open connection, as the same principal and by the same mechanism.
 
 Invariant *NothingBeforeAuthentication*: a connection of a listener with logins that has none has no
 principal, and of its requests only ApiVersions, SaslHandshake and SaslAuthenticate were taken.
+
+Invariant *EveryRequestIsAnsweredOrClosed*, before a login: a request is answered in the turn in
+which it is handled, or its refusal waits for the delay, or the connection is closed.
 
 Left out: TLS and client certificates, which are the driver's.
 
@@ -32,7 +35,12 @@ from tidelog.config import BrokerConfig
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
-from tidelog.limits import LOGIN_DEADLINE_MS, MAX_UNAUTHENTICATED_CONNECTIONS
+from tidelog.limits import (
+    LOGIN_DEADLINE_MS,
+    MAX_LOGIN_FRAME_BYTES,
+    MAX_UNAUTHENTICATED_CONNECTIONS,
+    MAX_UNAUTHENTICATED_PER_HOST,
+)
 from tidelog.model import Mechanism
 from tidelog.security.listener_logins import ListenerLogins
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -110,11 +118,16 @@ class Logins:
         if of_listener is None:
             return
         connection.login = Login(of_listener, now)
-        connection.frames.allow(self._config.sasl_max_receive_bytes)
-        unauthenticated = self._connections.unauthenticated
-        if len(unauthenticated) >= MAX_UNAUTHENTICATED_CONNECTIONS:
-            self._close(next(iter(unauthenticated.values())), "too many connections without one")
-        unauthenticated[connection.connection_id] = connection
+        connection.frames.allow(min(self._config.sasl_max_receive_bytes, MAX_LOGIN_FRAME_BYTES))
+        strangers, host = self._connections.unauthenticated, connection.peer_host
+        same: list[Connection] = []
+        if len(strangers) >= MAX_UNAUTHENTICATED_PER_HOST:
+            same = [each for each in strangers.values() if each.peer_host == host]
+        if len(same) >= MAX_UNAUTHENTICATED_PER_HOST:
+            self._close(same[0], "too many connections of this address without one")
+        elif len(strangers) >= MAX_UNAUTHENTICATED_CONNECTIONS:
+            self._close(next(iter(strangers.values())), "too many connections without one")
+        strangers[connection.connection_id] = connection
 
     def admits(self, connection: Connection, login: Login, frame: memoryview, now: Instant) -> bool:
         """Whether the router may handle this frame. If not, it was handled here."""
@@ -330,7 +343,8 @@ class Logins:
         )
 
     def check(self) -> None:
-        """NothingBeforeAuthentication."""
+        """NothingBeforeAuthentication, and EveryRequestIsAnsweredOrClosed for strangers."""
+        refused = {refusal.connection.connection_id for refusal in self._refusals}
         unauthenticated = self._connections.unauthenticated
         assert len(unauthenticated) <= MAX_UNAUTHENTICATED_CONNECTIONS, "too many strangers"
         for connection in unauthenticated.values():
@@ -341,6 +355,11 @@ class Logins:
             for context in connection.slots:
                 key = context.header.api_key
                 assert key in _BEFORE_LOGIN, f"{key.name} was taken before a login"
+            is_ending = connection.connection_id in refused
+            assert is_ending is (login.phase is Phase.REFUSED), "a refusal that does not come"
+            assert is_ending or all(context.answered for context in connection.slots), (
+                f"{connection.connection_id} waits for an answer"
+            )
 
 
 def _deadline_of(connection: Connection) -> Instant:

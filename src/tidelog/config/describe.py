@@ -124,8 +124,9 @@ def describe_cluster_defaults(defaults: Mapping[str, str]) -> list[DescribedConf
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     return [
         _described(
-            # Set by a controller of a newer version: of a type that is unknown here.
-            DYNAMIC_PROPERTIES.get(name) or Property(name=name, type=PropertyType.STRING, doc=""),
+            # What a controller of another version has set is of a type that is unknown here, so it
+            # may be a secret.
+            DYNAMIC_PROPERTIES.get(name) or Property(name=name, type=PropertyType.PASSWORD, doc=""),
             value,
             [ConfigSynonym(name, value, source)],
             read_only=False,

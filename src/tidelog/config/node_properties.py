@@ -73,7 +73,7 @@ sasl.mechanism.controller.protocol STRING = GSSAPI
 sasl.jaas.config PASSWORD
     Only counts with a listener and a mechanism before it: the login of this node, and its users.
 sasl.server.max.receive.size INT >= 1 -> broker.sasl_max_receive_bytes
-    The largest request of a client that has not logged in.
+    The largest request of a client that has not logged in; never more than 64 KiB.
 connection.failed.authentication.delay.ms INT >= 0 -> broker.failed_login_delay_ms
     How long a failed login waits for its answer.
 connections.max.reauth.ms LONG >= 0 = 0

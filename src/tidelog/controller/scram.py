@@ -2,12 +2,11 @@
 
 A client sends a salt and the salted password, never the password; the controller derives the keys
 that servers keep. Users are decided one by one: what is wrong with one does not stop the others. A
-user that one request names twice, for whatever mechanisms, is changed in nothing.
+user that one request names twice, for whatever mechanisms, is changed in nothing; the answer is
+what is wrong with the first change that cannot be, else DUPLICATE_RESOURCE.
 
 Source: KIP-554; Kafka's `ScramControlManager`.
 """
-
-from collections import Counter
 
 from tidelog.controller.messages import (
     AlterScramCredentials,
@@ -26,21 +25,26 @@ from tidelog.metadata.scram_keys import SCRAM_MECHANISMS, scram_record
 def decide_alter_scram(view: View, request: AlterScramCredentials) -> ControllerDecision:
     """A result for each user, in the order of their first mention."""
     changes: tuple[ScramDeletion | ScramUpsertion, ...] = request.deletions + request.upsertions
-    named = Counter(change.name for change in changes)
-    results: list[ScramResult] = []
-    records: list[MetadataRecord] = []
-    for change in {change.name: change for change in reversed(changes)}.values():
+    # By user.
+    results: dict[str, ScramResult] = {}
+    changed: dict[str, MetadataRecord] = {}
+    for change in changes:
+        name = change.name
+        if name in results and name not in changed:
+            continue
         try:
-            if named[change.name] > 1:
+            record = _record(view, change)
+            if name in changed:
                 text = "A user credential cannot be altered twice in the same request"
                 raise ProtocolError(ErrorCode.DUPLICATE_RESOURCE, text)
-            records.append(_record(view, change))
-            results.append(ScramResult(change.name))
         except ProtocolError as error:
-            results.append(ScramResult(change.name, error.code, error.message))
-    results.reverse()
+            changed.pop(name, None)
+            results[name] = ScramResult(name, error.code, error.message)
+        else:
+            changed[name], results[name] = record, ScramResult(name)
+    records = list(changed.values())
     view.check_atomic(records)
-    return ControllerDecision(AlterScramCredentialsResult(tuple(results)), records)
+    return ControllerDecision(AlterScramCredentialsResult(tuple(results.values())), records)
 
 
 def _record(view: View, change: ScramDeletion | ScramUpsertion) -> MetadataRecord:

@@ -15,6 +15,20 @@ SCRAM_MECHANISMS: Final = {number: mechanism for mechanism, number in SCRAM_NUMB
 DIGESTS: Final = {Mechanism.SCRAM_SHA_256: "sha256", Mechanism.SCRAM_SHA_512: "sha512"}
 
 
+_SALT_BITS: Final = 130
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def salt_of(drawn: bytes) -> bytes:
+    """A salt from at least 17 random bytes. It looks like those that Kafka's tools make, a number
+    in base 36, so that nothing in it says who has made it."""
+    number, salt = int.from_bytes(drawn) % (1 << _SALT_BITS), bytearray()
+    while number or not salt:
+        number, digit = divmod(number, len(_DIGITS))
+        salt.append(_DIGITS[digit])
+    return bytes(reversed(salt))
+
+
 def salt_password(mechanism: Mechanism, password: str, salt: bytes, iterations: int) -> bytes:
     """PBKDF2: takes milliseconds, so that guessing passwords takes long."""
     return hashlib.pbkdf2_hmac(DIGESTS[mechanism], password.encode(), salt, iterations)

@@ -18,7 +18,7 @@ from typing import Final
 from tidelog.errors import UsageError
 from tidelog.limits import MAX_SCRAM_ITERATIONS, MIN_SCRAM_ITERATIONS
 from tidelog.metadata.records import UserScramCredentialRecord
-from tidelog.metadata.scram_keys import SCRAM_NUMBERS, salt_password, scram_record
+from tidelog.metadata.scram_keys import SCRAM_NUMBERS, salt_of, salt_password, scram_record
 from tidelog.model import Mechanism
 
 _SALT_BYTES: Final = 32
@@ -64,7 +64,11 @@ def _record(mechanism: Mechanism, values: dict[str, str]) -> UserScramCredential
         problem = f"{_OPTION} asks for `{text[:20]}` iterations"
         raise UsageError(problem, f"use {MIN_SCRAM_ITERATIONS} to {MAX_SCRAM_ITERATIONS}")
     iterations = int(text)
-    salt = _decoded(values, "salt") if values.get("salt") else secrets.token_bytes(_SALT_BYTES)
+    salt = (
+        _decoded(values, "salt")
+        if values.get("salt")
+        else salt_of(secrets.token_bytes(_SALT_BYTES))
+    )
     if values.get("password"):
         salted = salt_password(mechanism, values["password"], salt, iterations)
     else:

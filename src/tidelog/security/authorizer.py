@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from tidelog.limits import MAX_KEPT_DECISIONS
+from tidelog.limits import MAX_KEPT_DECISIONS, MAX_KEPT_NAME
 from tidelog.metadata.acls import (
     ALL_OPERATIONS,
     CLUSTER_NAME,
@@ -238,7 +238,8 @@ class Access:
             decision = self._decide(self._authorizer, operation, resource, name)
             if len(self._decisions) >= MAX_KEPT_DECISIONS:
                 self._decisions.clear()
-            self._decisions[key] = decision
+            if name is None or len(name) <= MAX_KEPT_NAME:
+                self._decisions[key] = decision
         self.decided = decision
         if not decision.allowed and audits:
             self._audit(self.principal, self.host, operation, resource, name or WILDCARD, decision)

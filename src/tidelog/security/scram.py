@@ -36,7 +36,14 @@ from tidelog.limits import (
     MAX_SCRAM_TOKEN_BYTES,
     MIN_SCRAM_ITERATIONS,
 )
-from tidelog.metadata.scram_keys import DIGESTS, client_key, salt_password, server_key, stored_key
+from tidelog.metadata.scram_keys import (
+    DIGESTS,
+    client_key,
+    salt_of,
+    salt_password,
+    server_key,
+    stored_key,
+)
 from tidelog.model import Mechanism, Secret
 from tidelog.security.sasl import AuthenticationFailed
 
@@ -76,7 +83,7 @@ def fake_credential(mechanism: Mechanism, name: str, secret: bytes) -> ScramCred
     password leads to."""
     digest = DIGESTS[mechanism]
     text = f"{mechanism},{name}".encode()
-    salt = hmac.digest(secret, b"salt," + text, hashlib.sha256)[:16]
+    salt = salt_of(hmac.digest(secret, b"salt," + text, hashlib.sha256))
     key = hmac.digest(secret, b"key," + text, digest)
     return ScramCredential(salt, key, key, MIN_SCRAM_ITERATIONS)
 

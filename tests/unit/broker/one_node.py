@@ -132,13 +132,14 @@ class OneNode:
             effects = self.node.take_effects()
             self.node.check()
             for effect in effects:
-                self._carry_out(effect)
+                self.carry_out(effect)
             deadline = self.node.deadline()
             if not effects and (deadline is None or deadline > self.now):
                 return
         raise AssertionError("the node does not come to rest")
 
-    def _carry_out(self, effect: Effect) -> None:
+    def carry_out(self, effect: Effect) -> None:
+        """Does what the node wants of its driver."""
         match effect:
             case Send(connection_id, chunks):
                 for chunk in chunks:
@@ -241,11 +242,11 @@ class OneNode:
         epoch: int = answer.broker_epoch
         return epoch
 
-    def client(self, listener: str = BROKER) -> "Wire":
-        """A new connection to a listener."""
+    def client(self, listener: str = BROKER, host: str = "peer") -> "Wire":
+        """A new connection to a listener, from an address."""
         connection_id = self._next_connection
         self._next_connection += 1
-        self.receive(Opened(connection_id, listener, "peer"))
+        self.receive(Opened(connection_id, listener, host))
         return Wire(self, connection_id)
 
 

@@ -1,9 +1,13 @@
 """Rights over the wire, where an answer is more than a code: lists, operations, envelopes."""
 
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.unit.broker.api.group_client import commit, one_node
+from tests.unit.broker.api.test_k01_fetch import fetch, request, wanted
 from tests.unit.broker.one_node import CONTROLLER, OneNode, Wire
 from tests.unit.broker.secured_node import (
     ALL,
@@ -12,6 +16,7 @@ from tests.unit.broker.secured_node import (
     DELETE,
     DENY,
     DESCRIBE,
+    GROUP,
     READ,
     add,
     as_user,
@@ -19,15 +24,19 @@ from tests.unit.broker.secured_node import (
     metadata,
     topics_of,
 )
-from tidelog.broker.api import k19_create_topics
+from tidelog.broker.api import k19_create_topics, k20_delete_topics
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.k58_envelope import request_of
+from tidelog.broker.api.passing import pass_forwarded
 from tidelog.broker.authorization import escaped
 from tidelog.broker.events import AccessDenied
 from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_AUDIT_TEXT
+from tidelog.limits import MAX_AUDIT_TEXT, MAX_KEPT_DECISIONS
+from tidelog.model import ZERO_TOPIC_ID
 from tidelog.security.principal import Principal
+from tidelog.security.rights import Operation, ResourceType
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make
@@ -243,3 +252,116 @@ def test_only_super_users_are_answered_before_the_entries_are_known():
 def _heartbeat(wire: Wire) -> ErrorCode:
     values = {"group_id": "g", "generation_id": 1, "member_id": "m"}
     return error_of(wire.call(ApiKey.HEARTBEAT, 0, **values).error_code)
+
+
+# Ways around a check: what is named twice, not known yet, or forged -----------------------
+
+
+def test_a_group_that_is_named_twice_shows_no_more():
+    """What one row of a request asks for must not decide what the other one is shown."""
+    rights = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:ANONYMOUS"}
+    secured = one_node(**rights)
+    for topic in ("orders", "secret"):
+        secured.client().create_topic(topic)
+    commit(secured.client(), 9, {"orders": {0: 7}, "secret": {0: 8}})
+    add(secured, entry(DESCRIBE), entry(DESCRIBE, "g", resource_type=GROUP))
+    row = {"group_id": "g", "member_id": None, "member_epoch": -1}
+    named = {"name": "secret", "topic_id": ZERO_TOPIC_ID, "partition_indexes": (0,)}
+    for others in ((), (named,)):
+        groups = [row | {"topics": None}, row | {"topics": others}]
+        for asked in (groups, groups[::-1]):
+            answer = as_user(secured, "ada").call(
+                ApiKey.OFFSET_FETCH, 9, groups=asked, require_stable=False
+            )
+            shown = {
+                (topic.name, partition.committed_offset)
+                for group in answer.groups
+                for topic in group.topics
+                for partition in topic.partitions
+            }
+            assert ("orders", 7) in shown
+            assert ("secret", 8) not in shown
+
+
+def test_an_id_that_becomes_known_is_asked_about_then(secured: OneNode):
+    """A client may know the id of a topic before this broker does."""
+    add(secured, entry(READ))
+    wire = as_user(secured, "ada")
+    image = secured.broker.image
+    later = wanted(secured, "secret")
+    try:
+        secured.broker.image = _without(image, "secret")
+        first = fetch(wire, 13, request(later, session_epoch=0))
+        assert [each.error_code for each in first.partitions] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    finally:
+        secured.broker.image = image
+    again = fetch(wire, 13, request(session_id=first.session_id, session_epoch=1))
+    denied = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert [each.error_code for each in again.partitions] == denied
+
+
+def _without(image: Any, name: str) -> Any:
+    """The metadata as it was before a topic was created."""
+    by_name = {each: topic for each, topic in image.topics_by_name.items() if each != name}
+    by_id = {topic.topic_id: topic for topic in by_name.values()}
+    return replace(image, topics_by_name=by_name, topics_by_id=by_id)
+
+
+def test_who_only_passes_for_a_follower_gets_no_session(secured: OneNode):
+    """Sessions of followers are worth more than those of others, which would make room for it."""
+    add(secured, entry(ALL, "*"))
+    sessions = len(secured.broker.fetch_sessions)
+    forged = request(wanted(secured, "orders"), session_epoch=0, replica_id=1, replica_epoch=5)
+    answer = fetch(as_user(secured, "ada"), 15, forged)
+    assert [each.error_code for each in answer.partitions] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    assert (answer.session_id, len(secured.broker.fetch_sessions)) == (0, sessions)
+
+
+def test_a_topic_is_not_deleted_by_an_id_that_only_the_controller_knows(secured: OneNode):
+    """The controller is ahead of the metadata that a request was checked by."""
+    broker = secured.broker
+    access = broker.authorization.at(Principal("User", "ada"), "peer")
+    row = {"name": None, "topic_id": b"?" * 16}
+    asked = make(codec.request_class(ApiKey.DELETE_TOPICS, 6), topics=[row], timeout=millis(1000))
+    api = k20_delete_topics.API
+    passed = pass_forwarded(api, 6, asked, access, broker.image, broker.authorization)
+    assert passed.request.topics == ()
+    answer = passed.amend(reply(codec.response_class(ApiKey.DELETE_TOPICS, 6), responses=()))
+    assert error_of(answer.responses[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_long_names_are_not_kept(secured: OneNode):
+    """Four thousand decisions about names of 32 KB would be much for one connection."""
+    access = secured.broker.authorization.at(Principal("User", "ada"), "peer")
+    tracemalloc.start()
+    try:
+        for number in range(MAX_KEPT_DECISIONS // 16):
+            name = f"{number}".zfill(30_000)
+            access.allows(Operation.READ, ResourceType.GROUP, name, audits=False)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1 << 20
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "authorizer.class.name",
+        "listener.name.plaintext.plain.sasl.jaas.config",
+        "listener.name.plaintext.sasl.login.callback.handler.class",
+        "metric.reporters",
+        "sasl.jaas.config",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "super.users",
+    ],
+)
+def test_no_login_module_and_no_class_is_set_over_the_wire(secured: OneNode, name: str):
+    """CVE-2023-25194, 2025-27818, 2025-27819. Not even by a super user."""
+    config = {"name": name, "config_operation": 0, "value": "evil"}
+    for broker in ("1", ""):
+        resource = {"resource_type": 4, "resource_name": broker, "configs": [config]}
+        answer = secured.client().call(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[resource], validate_only=False
+        )
+        assert error_of(answer.responses[0].error_code) is ErrorCode.INVALID_CONFIG

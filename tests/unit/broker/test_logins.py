@@ -7,7 +7,12 @@ from tests.unit.broker.logged_in import metadata as ask_metadata
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.broker.events import LoginFailed
 from tidelog.errors import ErrorCode, UsageError
-from tidelog.limits import LOGIN_DEADLINE_MS, MAX_UNAUTHENTICATED_CONNECTIONS
+from tidelog.limits import (
+    LOGIN_DEADLINE_MS,
+    MAX_LOGIN_FRAME_BYTES,
+    MAX_UNAUTHENTICATED_CONNECTIONS,
+    MAX_UNAUTHENTICATED_PER_HOST,
+)
 from tidelog.model import Mechanism
 from tidelog.security.client_login import LoginRefused
 from tidelog.security.principal import Principal
@@ -240,12 +245,12 @@ def test_what_comes_behind_a_failure_is_not_looked_at(node: OneNode):
 
 def test_a_frame_that_is_too_long_for_a_stranger_closes(node: OneNode):
     wire = node.client()
-    wire.send((524_289).to_bytes(4, "big"))
+    wire.send((MAX_LOGIN_FRAME_BYTES + 1).to_bytes(4, "big"))
     node.settle()
     assert wire.closed
     ready = node.client()
     log_in(ready, PLAIN, "alice", "wonder-s3cret")
-    ready.send((524_289).to_bytes(4, "big"))
+    ready.send((MAX_LOGIN_FRAME_BYTES + 1).to_bytes(4, "big"))
     node.settle()
     assert not ready.closed
 
@@ -273,10 +278,17 @@ def test_strangers_are_bounded_and_the_oldest_goes(node: OneNode):
     wires = [node.client() for _ in range(3)]
     unauthenticated = node.broker.connections.unauthenticated
     assert len(unauthenticated) == 3
-    for _ in range(MAX_UNAUTHENTICATED_CONNECTIONS - 2):
-        node.client()
+    for number in range(MAX_UNAUTHENTICATED_CONNECTIONS - 2):
+        node.client(host=f"10.0.0.{number % 8}")
     assert len(unauthenticated) == MAX_UNAUTHENTICATED_CONNECTIONS
     assert [wire.closed for wire in wires] == [True, False, False]
+
+
+def test_one_address_closes_its_own_connections_and_not_those_of_others(node: OneNode):
+    honest, first = node.client(host="10.0.0.1"), node.client(host="10.0.0.2")
+    for _ in range(MAX_UNAUTHENTICATED_PER_HOST):
+        node.client(host="10.0.0.2")
+    assert (honest.closed, first.closed) == (False, True)
 
 
 # Sessions ----------------------------------------------------------------------------------

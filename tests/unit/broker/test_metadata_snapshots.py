@@ -86,7 +86,7 @@ def test_a_large_image_is_written_in_many_ticks() -> None:
         for effect in node.node.take_effects():
             if isinstance(effect, Flush) and isinstance(effect.subject, SnapshotFlush):
                 flushes += 1
-            node._carry_out(effect)
+            node.carry_out(effect)
         if node.broker.quorum.snapshots.is_busy:
             ticks += 1
         assert ticks < 100

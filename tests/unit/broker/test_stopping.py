@@ -57,7 +57,7 @@ def test_metadata_that_cannot_be_made_durable_stops_the_node():
     node.node.take_effects()
     wire = node.client()
     subject = None
-    carry_out = node._carry_out
+    carry_out = node.carry_out
 
     def fail(effect: Any) -> None:
         nonlocal subject
@@ -67,7 +67,7 @@ def test_metadata_that_cannot_be_made_durable_stops_the_node():
         else:
             carry_out(effect)
 
-    node._carry_out = fail  # type: ignore[method-assign]
+    node.carry_out = fail  # type: ignore[method-assign]
     with pytest.raises(AssertionError):
         wire.create_topic("t")
     assert subject is not None

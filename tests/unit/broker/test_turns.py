@@ -54,7 +54,7 @@ def tick(node: OneNode) -> int:
     effects = node.node.take_effects()
     node.node.check()
     for effect in effects:
-        node._carry_out(effect)
+        node.carry_out(effect)
     return sum(isinstance(effect, Send) for effect in effects)
 
 

@@ -6,6 +6,7 @@ from tidelog.config import (
     ConfigSource,
     PropertyType,
     describe_broker_config,
+    describe_cluster_defaults,
     describe_topic_config,
 )
 
@@ -71,3 +72,10 @@ def test_a_broker_shows_dynamic_values_of_every_kind() -> None:
     expiration = described["producer.id.expiration.ms"]
     assert [s.value for s in expiration.synonyms] == ["7", "50", "86400000"]
     assert not (expiration.read_only or described[rate].read_only)
+
+
+def test_a_default_of_an_unknown_type_may_be_a_secret():
+    """A node of Kafka has set it, and this one has taken its place."""
+    (found,) = describe_cluster_defaults({"listener.name.x.ssl.keystore.password": "s3cret"})
+    assert found.sensitive
+    assert "s3cret" not in repr(found)

@@ -106,3 +106,15 @@ def test_a_removal_that_was_asked_for_twice_meets_its_own_work(
     assert (settled is None) == (code is None)
     if settled is not None:
         assert settled.users[0].error_code is code
+
+
+def test_what_is_wrong_with_a_change_comes_before_that_the_user_is_named_twice():
+    """As Apache Kafka 4.3.1 answers."""
+    results, records = decide(
+        ScramDeletion("absent", 1), upsertion("absent"), upsertion(""), upsertion("")
+    )
+    assert results == [
+        ("absent", ErrorCode.RESOURCE_NOT_FOUND),
+        ("", ErrorCode.UNACCEPTABLE_CREDENTIAL),
+    ]
+    assert not records

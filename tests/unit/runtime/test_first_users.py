@@ -32,7 +32,7 @@ def test_every_user_has_another_salt():
     text = "SCRAM-SHA-256=[name={},password=p]"
     one, other = parse_first_users([text.format("one"), text.format("other")])
     assert one.salt != other.salt
-    assert len(one.salt) == 32
+    assert min(len(one.salt), len(other.salt)) > 16
 
 
 @pytest.mark.parametrize(

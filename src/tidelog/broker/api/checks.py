@@ -287,23 +287,27 @@ class Inside(Check):
         inner, array = self.inner, self.inner.answer or self.inner.rows
         row_type = nested(nested(asked.response_type, self.outer), array)
         kept_rows: list[Entity] = []
-        # By key, the rows that are denied; `None` where the answer is cut down.
-        more: dict[Any, tuple[Entity, ...] | None] = {}
+        # Of each row, the rows that are denied; `None` where the answer is cut down. A key may come
+        # twice, so places count and not keys: answers are in the order of the request.
+        more: list[tuple[Entity, ...] | None] = []
         for row in outer_rows:
             rows = getattr(row, inner.rows)
             if rows is None:
-                more[getattr(row, self.key)] = None
+                more.append(None)
             else:
                 kept, denied = inner.split(asked, rows)
-                more[getattr(row, self.key)] = inner.denied_rows(asked, row_type, denied)
+                more.append(inner.denied_rows(asked, row_type, denied))
                 row = replace(row, **{inner.rows: kept}) if denied else row
             kept_rows.append(row)
+        keys = [getattr(row, self.key) for row in kept_rows]
         asked.request = replace(asked.request, **{self.outer: tuple(kept_rows)})
 
         def amend(asked: Asked, answer: Entity) -> Entity:
-            changed = []
-            for row in getattr(answer, self.outer):
-                shown, denied = getattr(row, array), more.get(getattr(row, self.key), ())
+            # Behind those that were asked about are those that an earlier check has denied.
+            changed, rows = [], getattr(answer, self.outer)
+            assert [getattr(row, self.key) for row in rows[: len(keys)]] == keys, "out of order"
+            for place, row in enumerate(rows):
+                shown, denied = getattr(row, array), more[place] if place < len(more) else ()
                 shown = inner.cut(asked, shown) if denied is None else (*shown, *denied)
                 changed.append(replace(row, **{array: shown}))
             return replace(answer, **{self.outer: tuple(changed)})

@@ -70,16 +70,17 @@ def handle(
     version = context.header.api_version
     request = wire.parse_request(version, frame, offset)
     by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    code = _objection(node, context, request)
+    if code is not ErrorCode.NONE:
+        asked = interest_of(request.partitions, by_id=by_id, standing=False)
+        on_reply(node, FetchCall(context, None, True), _refusal(asked, code))
+        return
     try:
         session, interest = node.fetch_sessions.open(request, by_id, now)
     except ProtocolError as fault:
         _answer(context, FetchResponse(0, fault.code, 0, []))
         return
     call = FetchCall(context, session, request.session_epoch <= 0)
-    code = _objection(node, context, request)
-    if code is not ErrorCode.NONE:
-        on_reply(node, call, _refusal(interest, code))
-        return
     if not context.access.is_unlimited and request.replica_id < 0:
         interest, call.denied = _allowed(node, context.access, session, interest, request)
         if not interest.wanted:
@@ -121,28 +122,30 @@ def _allowed(
     asked for nothing new, by a connection that may read all of it, is not looked through again."""
     if session is not None and session.allowed_for is access and not request.partitions:
         return interest, []
-    may = [_may_read(node, access, each.want, interest) for each in interest.wanted.values()]
+    codes = [_code_of(node, access, each.want, interest) for each in interest.wanted.values()]
+    may_all = all(code is ErrorCode.NONE for code in codes)
     if session is not None:
-        session.allowed_for = access if all(may) else None
-    if all(may):
+        session.allowed_for = access if may_all else None
+    if may_all:
         return interest, []
     wants = [each.want for each in interest.wanted.values()]
-    allowed = [want for want, allows in zip(wants, may, strict=True) if allows]
-    denied = [
-        _failed(want, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        for want, allows in zip(wants, may, strict=True)
-        if not allows
-    ]
+    coded = list(zip(wants, codes, strict=True))
+    allowed = [want for want, code in coded if code is ErrorCode.NONE]
+    denied = [_failed(want, code) for want, code in coded if code is not ErrorCode.NONE]
     return interest_of(allowed, by_id=interest.by_id, standing=False), denied
 
 
-def _may_read(node: Node, access: Access, want: FetchPartition, interest: Interest) -> bool:
-    """Whether the log may be asked, which knows what to say about an unknown id."""
-    name: str | None = want.topic
+def _code_of(node: Node, access: Access, want: FetchPartition, interest: Interest) -> ErrorCode:
+    """Why the log is not asked. About an id that is unknown now it never is: it may be that of a
+    topic when the log is asked, or at the next fetch of the session."""
+    name = want.topic
     if interest.by_id:
         topic = node.image.topics_by_id.get(want.topic_id)
-        name = None if topic is None else topic.name
-    return name is None or access.meets(_READ, name)
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        name = topic.name
+    allowed = access.meets(_READ, name)
+    return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def _bounded(node: Node, request: FetchRequest) -> FetchRequest:
@@ -153,8 +156,7 @@ def _bounded(node: Node, request: FetchRequest) -> FetchRequest:
 
 
 def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:
-    """The same code for all that is asked for; the next fetch finds all of it changed."""
-    interest.make_all_due()
+    """The same code for all that is asked for."""
     answers = [_failed(each.want, code) for each in interest.wanted.values()]
     return FetchResponse(0, ErrorCode.NONE, 0, answers)
 

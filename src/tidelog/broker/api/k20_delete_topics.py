@@ -1,15 +1,23 @@
-"""DeleteTopics (20), versions 1-6, decided by the active controller."""
+"""DeleteTopics (20), versions 1-6, decided by the active controller.
 
+The controller is ahead of the metadata by which a request is checked. So an id that is unknown
+there is UNKNOWN_TOPIC_ID for all who may not delete any topic: the controller is not asked about
+it.
+"""
+
+from dataclasses import replace
 from typing import Final
 
 from tidelog.broker.api.answers import answer, refused_each
-from tidelog.broker.api.checks import Each
+from tidelog.broker.api.checks import Asked, Check, Each
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
+from tidelog.broker.api.mirroring import mirrored
 from tidelog.controller import topic_messages as messages
 from tidelog.controller.messages import Refused
+from tidelog.errors import ErrorCode
 from tidelog.security.rights import Operation, ResourceType, Right, on
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field
+from tidelog.wire.entities import Entity, extended, field, nested
 from tidelog.wire.shapes import Place, Rows, Shape
 
 _BY_NAME_OR_ID: Final = Rows("topics", Shape(messages.TopicRef))
@@ -41,15 +49,37 @@ _DESCRIBE: Final = (
 _DELETE: Final = on(Operation.DELETE, ResourceType.CLUSTER, ResourceType.TOPIC)
 
 
+class _KnownIds(Check):
+    """Takes out ids that nothing is known of."""
+
+    rights = on(Operation.DELETE, ResourceType.CLUSTER)
+
+    def apply(self, asked: Asked) -> None:
+        """Answers them."""
+        rows = field(asked.request, "topics", ())
+        unknown = [row for row in rows if asked.name_of(row, "name") is None]
+        if not unknown or asked.access.meets(self.rights, "", audits=False):
+            return
+        kept = tuple(row for row in rows if asked.name_of(row, "name") is not None)
+        asked.request = replace(asked.request, topics=kept)
+        row_type = nested(asked.response_type, "responses")
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+        answers = tuple(mirrored(row_type, row, code) for row in unknown)
+        asked.amendments.append(lambda _, answer: extended(answer, "responses", answers))
+
+
 API: Final = ControllerApi(
     key=ApiKey.DELETE_TOPICS,
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(1, 6),
-    requires=tuple(
-        Each(rights=rights, rows=rows, answer="responses", shows_name=rights is _DELETE)
-        for rights in (_DESCRIBE, _DELETE)
-        for rows in ("topic_names", "topics")
+    requires=(
+        *(
+            Each(rights=rights, rows=rows, answer="responses", shows_name=rights is _DELETE)
+            for rights in (_DESCRIBE, _DELETE)
+            for rows in ("topic_names", "topics")
+        ),
+        _KnownIds(),
     ),
     message=MESSAGE,
     result=RESULT,

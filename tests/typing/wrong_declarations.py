@@ -10,6 +10,7 @@ from tidelog.broker.api import k19_create_topics as k19
 from tidelog.broker.api import k20_delete_topics as k20
 from tidelog.broker.api import k60_describe_cluster as k60
 from tidelog.broker.api.answers import Answer
+from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import CONTROLLERS, ControllerApi, LocalApi, VersionRange
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.connections import RequestContext
@@ -30,6 +31,16 @@ RIGHT = ControllerApi(
     versions=_VERSIONS,
     message=k19.MESSAGE,
     result=Answer(Shape(CreateTopicsResult), k19.entity_of),
+    requires=NOTHING,
+)
+
+NO_RIGHTS = ControllerApi(  # type: ignore[call-arg]
+    key=ApiKey.CREATE_TOPICS,
+    doc="",
+    listeners=CONTROLLERS,
+    versions=_VERSIONS,
+    message=k19.MESSAGE,
+    result=Answer(Shape(CreateTopicsResult), k19.entity_of),
 )
 
 OTHER_RESULT = ControllerApi(
@@ -39,6 +50,7 @@ OTHER_RESULT = ControllerApi(
     versions=_VERSIONS,
     message=k19.MESSAGE,
     result=Answer(Shape(DeleteTopicsResult), k19.entity_of),  # type: ignore[arg-type]
+    requires=NOTHING,
 )
 
 OTHER_MESSAGE = ControllerApi[k19.Node, CreateTopics, CreateTopicsResult](
@@ -48,6 +60,7 @@ OTHER_MESSAGE = ControllerApi[k19.Node, CreateTopics, CreateTopicsResult](
     versions=_VERSIONS,
     message=k20.MESSAGE,  # type: ignore[arg-type]
     result=k19.RESULT,
+    requires=NOTHING,
 )
 
 
@@ -64,6 +77,11 @@ def handle(node: TooMuch, context: RequestContext, request: Entity, now: Instant
 
 
 NEEDS_TOO_MUCH = LocalApi(
-    key=ApiKey.DESCRIBE_CLUSTER, doc="", listeners=CONTROLLERS, versions=_VERSIONS, handle=handle
+    key=ApiKey.DESCRIBE_CLUSTER,
+    doc="",
+    listeners=CONTROLLERS,
+    versions=_VERSIONS,
+    handle=handle,
+    requires=NOTHING,
 )
 OF_A_NODE: Registry[Broker] = Registry((k60.API, NEEDS_TOO_MUCH))  # type: ignore[arg-type]

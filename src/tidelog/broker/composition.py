@@ -85,7 +85,9 @@ def open_parts(
     metadata_log = MetadataLog(quorum)
     controller = registration = None
     if config.is_controller:
-        credentials.first_users = read_first_users(directories.metadata.disk)
+        credentials.first_users = read_first_users(
+            directories.metadata.disk, trace, is_new=quorum.log_end_offset == 0
+        )
         controller_prng = Prng(prng.next_u64())
         controller = _make_controller(config, directories, metadata_log, controller_prng, trace)
         controller.first_users = credentials.first_users

@@ -83,13 +83,18 @@ def open_directories(
     )
 
 
-def read_first_users(disk: Disk) -> tuple[UserScramCredentialRecord, ...]:
-    """The users that formatting has left behind for the first active controller. Raises
-    `UsageError`."""
+def read_first_users(
+    disk: Disk, trace: Trace, *, is_new: bool
+) -> tuple[UserScramCredentialRecord, ...]:
+    """The users that formatting has left behind for the first active controller. A node that has
+    metadata (not `is_new`) starts without a file that is damaged. Raises `UsageError`."""
     data = disk.read_file(BOOTSTRAP_FILE)
     try:
         return users_of_file(data) if data is not None else ()
     except (CorruptBatch, MalformedFrame) as error:
+        if not is_new:
+            trace.warn(BOOTSTRAP_FILE, "read_first_users", "ignored: it has served", str(error))
+            return ()
         problem = f"`{disk.root}/{BOOTSTRAP_FILE}` cannot be read: {error}"
         raise UsageError(problem, "format the directory again, or take the file away") from None
 

@@ -4,8 +4,11 @@ import pytest
 
 from tests.unit.broker.api.test_k00_produce import code, produce
 from tests.unit.broker.one_node import CLUSTER_ID, OneNode
+from tidelog.broker.opening import read_first_users
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE, bootstrap_file
 from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.log.identity import format_directory, read_identity
 from tidelog.model import ZERO_UUID, TopicPartition, Uuid
@@ -182,3 +185,16 @@ def test_of_two_logs_of_a_partition_the_metadata_decides_which_is_the_replica() 
     assert (log.log_end_offset, directories_of(again, "t")[number]) == (2, lost)
     names = [name for name in again.disks[0].list_dir() if name.startswith(f"t-{number}")]
     assert len(names) == 1 and names[0].endswith(("-aside", "-stray"))
+
+
+def test_damaged_first_users_keep_only_a_new_node_from_starting() -> None:
+    """They are for the first controller of a cluster; a node that has metadata needs none."""
+    damaged = bytearray(bootstrap_file((), 0))
+    damaged[-1] ^= 1
+    disk = MemoryDisk()
+    disk.replace(BOOTSTRAP_FILE, bytes(damaged))
+    trace = TraceList()
+    assert read_first_users(disk, Trace(trace), is_new=False) == ()
+    assert len(trace.events) == 1
+    with pytest.raises(UsageError, match="wrong checksum"):
+        read_first_users(disk, Trace(trace), is_new=True)

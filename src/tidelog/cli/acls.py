@@ -36,7 +36,7 @@ TransactionalId = Annotated[
     str | None, option("--transactional-id", "Of this transactional id.", "ID")
 ]
 Cluster = Annotated[bool, option("--cluster", "Of the cluster.")]
-PatternType = Annotated[
+PatternName = Annotated[
     str | None,
     option(
         "--resource-pattern-type",
@@ -66,7 +66,7 @@ def list_(
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
-    resource_pattern_type: PatternType = None,
+    resource_pattern_type: PatternName = None,
     principal: Principal = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -86,7 +86,7 @@ def add(
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
-    resource_pattern_type: PatternType = None,
+    resource_pattern_type: PatternName = None,
     allow_principal: Allowed = None,
     deny_principal: Denied = None,
     host: Host = None,
@@ -95,13 +95,14 @@ def add(
     output: Output = TABLE,
 ) -> None:
     """Add entries, one for each operation and resource."""
-    from tidelog.client.acls import Acl, AclOperation, Pattern
+    from tidelog.client.acls import Acl
+    from tidelog.wire.acl_values import Operation, PatternType
 
     if (allow_principal is None) == (deny_principal is None):
         raise UsageError(
             "an entry allows or denies", "give `--allow-principal` or `--deny-principal`"
         )
-    pattern = _named(Pattern, resource_pattern_type or "literal", "--resource-pattern-type")
+    pattern = _named(PatternType, resource_pattern_type or "literal", "--resource-pattern-type")
     resources = _resources(topic, group, transactional_id, cluster)
     if not resources or not operation:
         raise UsageError(
@@ -111,10 +112,10 @@ def add(
         Acl(
             kind,
             name,
-            Pattern(pattern).name,
+            PatternType(pattern).name,
             allow_principal or deny_principal or "",
             host or "*",
-            AclOperation(_named(AclOperation, each, "--operation")).name,
+            Operation(_named(Operation, each, "--operation")).name,
             "DENY" if allow_principal is None else "ALLOW",
         )
         for kind, name in resources
@@ -131,7 +132,7 @@ def remove(
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
-    resource_pattern_type: PatternType = None,
+    resource_pattern_type: PatternName = None,
     principal: Principal = None,
     bootstrap: Bootstrap = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
@@ -159,15 +160,16 @@ def _resources(
 def _query(
     resources: list[tuple[str, str]], pattern: str | None, principal: str | None
 ) -> "AclQuery":
-    from tidelog.client.acls import AclQuery, Pattern, ResourceKind
+    from tidelog.client.acls import AclQuery
+    from tidelog.wire.acl_values import PatternType, ResourceType
 
     if len(resources) > 1:
         raise UsageError("entries of several resources", "name one resource at a time")
-    number = _named(Pattern, pattern or "any", "--resource-pattern-type")
+    number = _named(PatternType, pattern or "any", "--resource-pattern-type")
     if not resources:
-        return AclQuery(pattern=Pattern(number), principal=principal)
+        return AclQuery(pattern=PatternType(number), principal=principal)
     kind, name = resources[0]
-    return AclQuery(ResourceKind[kind], name, Pattern(number), principal)
+    return AclQuery(ResourceType[kind], name, PatternType(number), principal)
 
 
 def _named(kind: type, text: str, where: str) -> int:

@@ -8,63 +8,14 @@ Source: KIP-140, KIP-290.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 from tidelog.client.blocking import Brokers
 from tidelog.client.core.calls import request
 from tidelog.client.core.errors import check
+from tidelog.wire.acl_values import Operation, PatternType, Permission, ResourceType
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.values import error_of
-
-
-class ResourceKind(IntEnum):
-    """What an entry protects; `ANY` in filters only."""
-
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class AclOperation(IntEnum):
-    """What an entry is about; `ANY` in filters only."""
-
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class Pattern(IntEnum):
-    """How a name is meant; `ANY` and `MATCH` in filters only."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclPermission(IntEnum):
-    """What an entry says; `ANY` in filters only."""
-
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +35,13 @@ class Acl:
 class AclQuery:
     """Which entries are meant; `None` is any text."""
 
-    resource: ResourceKind = ResourceKind.ANY
+    resource: ResourceType = ResourceType.ANY
     name: str | None = None
-    pattern: Pattern = Pattern.ANY
+    pattern: PatternType = PatternType.ANY
     principal: str | None = None
     host: str | None = None
-    operation: AclOperation = AclOperation.ANY
-    permission: AclPermission = AclPermission.ANY
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
 
     def fields(self) -> dict[str, object]:
         """As requests have them."""
@@ -115,13 +66,13 @@ class Acls:
         """Writes entries; those that exist are left as they are."""
         rows = [
             {
-                "resource_type": int(ResourceKind[each.resource_type]),
+                "resource_type": int(ResourceType[each.resource_type]),
                 "resource_name": each.resource_name,
-                "resource_pattern_type": int(Pattern[each.pattern_type]),
+                "resource_pattern_type": int(PatternType[each.pattern_type]),
                 "principal": each.principal,
                 "host": each.host,
-                "operation": int(AclOperation[each.operation]),
-                "permission_type": int(AclPermission[each.permission]),
+                "operation": int(Operation[each.operation]),
+                "permission_type": int(Permission[each.permission]),
             }
             for each in entries
         ]
@@ -148,11 +99,11 @@ class Acls:
 
 def _acl(resource: Entity, row: Entity) -> Acl:
     return Acl(
-        ResourceKind(resource.resource_type).name,
+        ResourceType(resource.resource_type).name,
         resource.resource_name,
-        Pattern(resource.pattern_type).name,
+        PatternType(resource.pattern_type).name,
         row.principal,
         row.host,
-        AclOperation(row.operation).name,
-        AclPermission(row.permission_type).name,
+        Operation(row.operation).name,
+        Permission(row.permission_type).name,
     )

@@ -8,10 +8,11 @@ resource of that name.
 Source: KIP-11, KIP-290; Kafka's `AclControlManager`.
 """
 
-from enum import IntEnum
 from typing import Final, NamedTuple
 
 from tidelog.metadata.records import AccessControlEntryRecord
+from tidelog.wire.acl_values import PatternType as PatternType
+from tidelog.wire.acl_values import Permission as Permission
 
 ANY: Final = 1
 """The number that stands for every value in filters: of a resource type, an operation, a
@@ -23,22 +24,6 @@ CLUSTER_NAME: Final = "kafka-cluster"
 RESOURCE_TYPES: Final = range(2, 8)
 OPERATIONS: Final = range(2, 16)
 ALL_OPERATIONS: Final = 2
-
-
-class PatternType(IntEnum):
-    """How an entry, or a filter, names resources."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class Permission(IntEnum):
-    """What an entry says."""
-
-    DENY = 2
-    ALLOW = 3
 
 
 class AclEntry(NamedTuple):
@@ -111,7 +96,7 @@ def fault_of_filter(wanted: AclFilter) -> str | None:
         return f"pattern type `{wanted.pattern_type}` is none"
     if wanted.operation not in (ANY, *OPERATIONS):
         return f"operation `{wanted.operation}` is none"
-    if wanted.permission_type not in (ANY, *Permission):
+    if wanted.permission_type not in tuple(Permission):
         return f"permission type `{wanted.permission_type}` is none"
     return None
 
@@ -126,7 +111,10 @@ def fault_of_entry(entry: AclEntry, *, is_host: bool) -> str | None:
             "the pattern type must be LITERAL or PREFIXED",
         ),
         (entry.operation in OPERATIONS, "the operation must be one operation, or ALL"),
-        (entry.permission_type in tuple(Permission), "the permission must be ALLOW or DENY"),
+        (
+            entry.permission_type in (Permission.DENY, Permission.ALLOW),
+            "the permission must be ALLOW or DENY",
+        ),
         (bool(entry.resource_name), "the resource name must not be empty"),
         (
             not is_cluster or entry.resource_name == CLUSTER_NAME,

@@ -7,38 +7,10 @@ topic).
 Source: KIP-11 and its successors; Kafka's documentation of authorization per protocol.
 """
 
-from enum import IntEnum
 from typing import Final, NamedTuple
 
-
-class ResourceType(IntEnum):
-    """What an access control list protects."""
-
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class Operation(IntEnum):
-    """What an access control list allows or denies."""
-
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
+from tidelog.wire.acl_values import Operation as Operation
+from tidelog.wire.acl_values import ResourceType as ResourceType
 
 SUPPORTED_OPERATIONS: Final = {
     ResourceType.TOPIC: (

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.unit.client.scripted_brokers import ScriptedBrokers
-from tidelog.client.acls import Acl, AclOperation, AclQuery, Pattern, ResourceKind
+from tidelog.client.acls import Acl, AclQuery
 from tidelog.client.admin import AdminClient, AdminError
 from tidelog.errors import ErrorCode
+from tidelog.wire.acl_values import Operation, PatternType, ResourceType
 from tidelog.wire.api import ApiKey
 
 ENTRY = Acl("TOPIC", "orders", "PREFIXED", "User:ada", "*", "READ", "DENY")
@@ -62,10 +63,10 @@ def entries():
 def test_entries_go_out_and_come_back(entries):
     with AdminClient([entries.brokers.bootstrap_servers]) as admin:
         admin.acls.add([ENTRY])
-        assert entries.kept[0]["pattern_type"] == Pattern.PREFIXED
+        assert entries.kept[0]["pattern_type"] == PatternType.PREFIXED
         assert admin.acls.list(AclQuery()) == [ENTRY]
-        assert admin.acls.list(AclQuery(ResourceKind.TOPIC, "other")) == []
-        assert admin.acls.remove(AclQuery(name="orders", operation=AclOperation.READ)) == [ENTRY]
+        assert admin.acls.list(AclQuery(ResourceType.TOPIC, "other")) == []
+        assert admin.acls.remove(AclQuery(name="orders", operation=Operation.READ)) == [ENTRY]
         assert admin.acls.list(AclQuery()) == []
 
 

@@ -175,7 +175,7 @@ def test_the_clients_compatibility_test_passes(tools: JavaTools, cluster: LocalC
         *("ClientCompatibilityTest", "--topic", "java-compatible", "--num-cluster-nodes", "3"),
         *("--offsets-for-times-supported", "true", "--cluster-id-supported", "true"),
         *("--create-topics-supported", "true", "--describe-configs-supported", "true"),
-        *("--describe-acls-supported", "false", "--idempotent-producer-supported", "true"),
+        *("--describe-acls-supported", "true", "--idempotent-producer-supported", "true"),
         *("--expect-record-too-large-exception", "false"),
     )
 

@@ -174,9 +174,15 @@ class Member:
 
         self._ask(wanted, answered)
 
+    def _is_undecided(self, code: ErrorCode) -> bool:
+        """Whether a node with an authorizer may have answered before it had any metadata."""
+        hosts = self._view.world.hosts.values()
+        has_authorizer = any(host.config.authorization.authorizer_class for host in hosts)
+        return code is ErrorCode.UNKNOWN_SERVER_ERROR and has_authorizer
+
     def _take(self, response: Entity, *, joins: bool) -> None:
         code = error_of(response.error_code)
-        if code in ELSEWHERE:
+        if code in ELSEWHERE or self._is_undecided(code):
             # What it asked for may yet come into force.
             self._session, self._missed = None, True
         elif code in GONE:

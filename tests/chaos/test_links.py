@@ -57,7 +57,7 @@ class Rig:
     """One echoing node behind its proxy. This process is a client, or the node `PEER`."""
 
     def __init__(self) -> None:
-        ((self.port, self.target),) = ports_from(0, 1)
+        ((self.port, self.target, _),) = ports_from(0, 1)
         self.echo = Echo(self.target)
         self.pids: dict[int, int] = {}
         self.links = Links([Route(NODE, self.port, self.target)], lambda: self.pids)

@@ -126,13 +126,17 @@ class Mixed:
         wait_until(full, WAIT_S, f"a full ISR of `{topic}`")
 
     def produce(self, topic: str, first: int) -> None:
-        """`RECORDS` with acks=all, each acknowledged."""
+        """`RECORDS` with acks=all, each acknowledged, with keys that spread over all partitions.
+
+        Without keys a partition may get none, and of an empty log our node has no file yet.
+        """
         servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
         producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5})
         errors: list[object] = []
         for number in range(first, first + RECORDS):
+            value = b"%d" % number
             producer.produce(
-                topic, b"%d" % number, on_delivery=lambda error, _: errors.append(error)
+                topic, value, key=value, on_delivery=lambda error, _: errors.append(error)
             )
         assert producer.flush(WAIT_S) == 0
         assert errors == [None] * RECORDS

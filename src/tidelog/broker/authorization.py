@@ -10,17 +10,17 @@ Without `authorizer.class.name` there is no authorizer, and everybody may do eve
 """
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Protocol
 
 from tidelog.broker.events import AccessDenied, AdministrativeChange
 from tidelog.config.values import AuthorizationConfig
 from tidelog.env.trace import Trace
 from tidelog.limits import MAX_AUDIT_TEXT
-from tidelog.metadata.acls import AclEntry, PatternType
+from tidelog.metadata.acls import AclEntry
 from tidelog.metadata.image import MetadataImage
 from tidelog.security.authorizer import Access, Authorizer, Decision
 from tidelog.security.principal import Principal
-from tidelog.security.rights import Operation, ResourceType
+from tidelog.wire.acl_values import Operation, PatternType, Permission, ResourceType
 
 
 class Asker(Protocol):
@@ -106,14 +106,10 @@ def _reason(decision: Decision) -> str:
     return described(rule) if isinstance(rule, AclEntry) else rule.value
 
 
-_ALL: Final = 2
-_ALLOW: Final = 3
-
-
 def described(entry: AclEntry) -> str:
     """An entry in one line: `ALLOW READ TOPIC:PREFIXED:orders to User:ada from *`."""
-    permission = "ALLOW" if entry.permission_type == _ALLOW else "DENY"
-    operation = "ALL" if entry.operation == _ALL else Operation(entry.operation).name
+    permission = Permission(entry.permission_type).name
+    operation = Operation(entry.operation).name
     resource = ResourceType(entry.resource_type).name
     pattern = PatternType(entry.pattern_type).name
     return escaped(

@@ -1,7 +1,8 @@
 """`tidelog acls …`: see, add and remove access control entries of any Kafka cluster."""
 
+from enum import IntEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
@@ -24,7 +25,7 @@ acls_app = command_group(
     "acls add --allow-principal User:ada --operation read --topic orders",
 )
 
-_CLUSTER_NAME: Final = "kafka-cluster"
+_Enum = TypeVar("_Enum", bound=IntEnum)
 _HINTS: Final = {
     ErrorCode.SECURITY_DISABLED: "the cluster has no authorizer: set `authorizer.class.name`",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "a principal of `super.users` may do it",
@@ -112,10 +113,10 @@ def add(
         Acl(
             kind,
             name,
-            PatternType(pattern).name,
+            pattern.name,
             allow_principal or deny_principal or "",
             host or "*",
-            Operation(_named(Operation, each, "--operation")).name,
+            _named(Operation, each, "--operation").name,
             "DENY" if allow_principal is None else "ALLOW",
         )
         for kind, name in resources
@@ -152,9 +153,11 @@ def remove(
 def _resources(
     topic: str | None, group: str | None, transactional_id: str | None, cluster: bool
 ) -> list[tuple[str, str]]:
+    from tidelog.wire.acl_values import CLUSTER_NAME
+
     named = {"TOPIC": topic, "GROUP": group, "TRANSACTIONAL_ID": transactional_id}
     found = [(kind, name) for kind, name in named.items() if name is not None]
-    return [*found, ("CLUSTER", _CLUSTER_NAME)] if cluster else found
+    return [*found, ("CLUSTER", CLUSTER_NAME)] if cluster else found
 
 
 def _query(
@@ -165,21 +168,20 @@ def _query(
 
     if len(resources) > 1:
         raise UsageError("entries of several resources", "name one resource at a time")
-    number = _named(PatternType, pattern or "any", "--resource-pattern-type")
+    wanted = _named(PatternType, pattern or "any", "--resource-pattern-type")
     if not resources:
-        return AclQuery(pattern=PatternType(number), principal=principal)
+        return AclQuery(pattern=wanted, principal=principal)
     kind, name = resources[0]
-    return AclQuery(ResourceType[kind], name, PatternType(number), principal)
+    return AclQuery(ResourceType[kind], name, wanted, principal)
 
 
-def _named(kind: type, text: str, where: str) -> int:
+def _named(kind: type[_Enum], text: str, where: str) -> _Enum:
     """The member of an enumeration that an option names, in upper or lower case."""
     words = text.upper().replace("-", "_")
-    members: dict[str, int] = dict(kind.__members__)  # type: ignore[attr-defined]
-    if words not in members:
-        known = ", ".join(name.lower() for name in members)
+    if words not in kind.__members__:
+        known = ", ".join(name.lower() for name in kind.__members__)
         raise UsageError(f"`{where}` is `{text}`", f"it is one of {known}")
-    return members[words]
+    return kind[words]
 
 
 def _print(output: Output, entries: "list[Acl]") -> None:

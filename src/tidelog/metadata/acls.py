@@ -8,22 +8,13 @@ resource of that name.
 Source: KIP-11, KIP-290; Kafka's `AclControlManager`.
 """
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 from tidelog.metadata.records import AccessControlEntryRecord
-from tidelog.wire.acl_values import PatternType as PatternType
-from tidelog.wire.acl_values import Permission as Permission
+from tidelog.wire.acl_values import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
-ANY: Final = 1
-"""The number that stands for every value in filters: of a resource type, an operation, a
-permission."""
 WILDCARD: Final = "*"
-CLUSTER: Final = 4
-CLUSTER_NAME: Final = "kafka-cluster"
-
-RESOURCE_TYPES: Final = range(2, 8)
-OPERATIONS: Final = range(2, 16)
-ALL_OPERATIONS: Final = 2
 
 
 class AclEntry(NamedTuple):
@@ -66,9 +57,9 @@ def entry_of(record: AccessControlEntryRecord) -> AclEntry:
 def matches(wanted: AclFilter, entry: AclEntry) -> bool:
     """Whether a filter finds an entry."""
     return (
-        wanted.resource_type in (ANY, entry.resource_type)
-        and wanted.operation in (ANY, entry.operation)
-        and wanted.permission_type in (ANY, entry.permission_type)
+        wanted.resource_type in (ResourceType.ANY, entry.resource_type)
+        and wanted.operation in (Operation.ANY, entry.operation)
+        and wanted.permission_type in (Permission.ANY, entry.permission_type)
         and wanted.principal in (None, entry.principal)
         and wanted.host in (None, entry.host)
         and _names(wanted, entry)
@@ -90,11 +81,11 @@ def _names(wanted: AclFilter, entry: AclEntry) -> bool:
 
 def fault_of_filter(wanted: AclFilter) -> str | None:
     """Why nothing can be found by this filter."""
-    if wanted.resource_type not in (ANY, *RESOURCE_TYPES):
+    if wanted.resource_type not in tuple(ResourceType):
         return f"resource type `{wanted.resource_type}` is none"
     if wanted.pattern_type not in tuple(PatternType):
         return f"pattern type `{wanted.pattern_type}` is none"
-    if wanted.operation not in (ANY, *OPERATIONS):
+    if wanted.operation not in tuple(Operation):
         return f"operation `{wanted.operation}` is none"
     if wanted.permission_type not in tuple(Permission):
         return f"permission type `{wanted.permission_type}` is none"
@@ -103,14 +94,14 @@ def fault_of_filter(wanted: AclFilter) -> str | None:
 
 def fault_of_entry(entry: AclEntry, *, is_host: bool) -> str | None:
     """Why an entry is not written. `is_host`: whether its host is an address or `*`."""
-    is_cluster = entry.resource_type == CLUSTER
+    is_cluster = entry.resource_type == ResourceType.CLUSTER
     rules = (
-        (entry.resource_type in RESOURCE_TYPES, "the resource type must be one resource type"),
+        (_is_one(ResourceType, entry.resource_type), "the resource type must be one resource type"),
         (
             entry.pattern_type in (PatternType.LITERAL, PatternType.PREFIXED),
             "the pattern type must be LITERAL or PREFIXED",
         ),
-        (entry.operation in OPERATIONS, "the operation must be one operation, or ALL"),
+        (_is_one(Operation, entry.operation), "the operation must be one operation, or ALL"),
         (
             entry.permission_type in (Permission.DENY, Permission.ALLOW),
             "the permission must be ALLOW or DENY",
@@ -128,6 +119,11 @@ def fault_of_entry(entry: AclEntry, *, is_host: bool) -> str | None:
         ),
     )
     return next((text for holds, text in rules if not holds), None)
+
+
+def _is_one(kind: type[IntEnum], number: int) -> bool:
+    """Whether a number stands for one member, and not, as `ANY`, for each of them."""
+    return number in tuple(kind) and kind(number).name != "ANY"
 
 
 def _has_controls(text: str) -> bool:

@@ -22,9 +22,10 @@ from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from tidelog.limits import MAX_KEPT_HOSTS
-from tidelog.metadata.acls import WILDCARD, AclEntry, PatternType, entry_of
+from tidelog.metadata.acls import WILDCARD, AclEntry, entry_of
 from tidelog.metadata.records import AccessControlEntryRecord
 from tidelog.model import Uuid
+from tidelog.wire.acl_values import PatternType
 
 EVERYBODY: Final = "User:*"
 """The principal of an entry for everybody, whatever the type of a principal."""

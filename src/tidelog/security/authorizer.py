@@ -28,25 +28,13 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from tidelog.limits import MAX_KEPT_DECISIONS, MAX_KEPT_NAME
-from tidelog.metadata.acls import (
-    ALL_OPERATIONS,
-    CLUSTER_NAME,
-    WILDCARD,
-    AclEntry,
-    PatternType,
-    Permission,
-)
+from tidelog.metadata.acls import WILDCARD, AclEntry
 from tidelog.metadata.records import AccessControlEntryRecord
 from tidelog.model import Uuid
 from tidelog.security.acl_index import EVERYBODY, AclIndex, Patterns, canonical_host
 from tidelog.security.principal import ANONYMOUS, Principal
-from tidelog.security.rights import (
-    NOT_ASKED,
-    SUPPORTED_OPERATIONS,
-    Operation,
-    Requirement,
-    ResourceType,
-)
+from tidelog.security.rights import NOT_ASKED, SUPPORTED_OPERATIONS, Requirement
+from tidelog.wire.acl_values import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 
 _IMPLIED_BY: Final[Mapping[int, tuple[int, ...]]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
@@ -107,8 +95,8 @@ class Authorizer:
         who = str(principal)
         if who in self._super_users:
             return Decision(True, DefaultRule.SUPER_USER)
-        denials = (operation, ALL_OPERATIONS)
-        permits = (operation, ALL_OPERATIONS, *_IMPLIED_BY.get(operation, ()))
+        denials = (operation, Operation.ALL)
+        permits = (operation, Operation.ALL, *_IMPLIED_BY.get(operation, ()))
         allowed: AclEntry | None = None
         is_protected = False
         for patterns in self.index.protecting(resource_type, name):
@@ -130,7 +118,7 @@ class Authorizer:
         tried = self.decide(principal, host, operation, resource_type, _ANY_NAME)
         if tried.allowed:
             return tried
-        who, operations = str(principal), (operation, ALL_OPERATIONS)
+        who, operations = str(principal), (operation, Operation.ALL)
         allowed: list[AclEntry] = []
         denied: set[tuple[int, str]] = set()
         for patterns in self.index.of_type(resource_type):

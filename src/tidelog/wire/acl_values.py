@@ -6,6 +6,10 @@ Source: KIP-11, KIP-140, KIP-290.
 """
 
 from enum import IntEnum
+from typing import Final
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the only resource of type CLUSTER."""
 
 
 class ResourceType(IntEnum):

@@ -27,11 +27,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from tidelog.broker.api.mirroring import mirrored
 from tidelog.errors import ErrorCode
-from tidelog.metadata.acls import CLUSTER_NAME
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import ZERO_TOPIC_ID, TopicId
 from tidelog.security.authorizer import Access
 from tidelog.security.rights import NOT_ASKED, Operation, Requirement, ResourceType, on
+from tidelog.wire.acl_values import CLUSTER_NAME
 from tidelog.wire.entities import Entity, extended, has_field, nested
 from tidelog.wire.entities import field as field_of
 from tidelog.wire.values import bytes_of

@@ -9,10 +9,10 @@ from tidelog.broker.authorization import Authorization, described
 from tidelog.controller.acl_messages import CreateAcls, DeleteAcls
 from tidelog.controller.messages import ListReassignments
 from tidelog.errors import ProtocolError
-from tidelog.metadata.acls import CLUSTER_NAME
 from tidelog.metadata.image import MetadataImage
 from tidelog.security.authorizer import Access
 from tidelog.wire import codec
+from tidelog.wire.acl_values import CLUSTER_NAME
 from tidelog.wire.entities import Entity
 
 

@@ -13,7 +13,6 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.limits import MIN_SCRAM_ITERATIONS
-from tidelog.metadata.acls import ALL_OPERATIONS, CLUSTER, CLUSTER_NAME, PatternType, Permission
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.security.listener_logins import NodeSecrets
@@ -24,6 +23,7 @@ from tidelog.sim.engine.world import World
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.cluster_view import ClusterView, newest_image, request
 from tidelog.wire import codec
+from tidelog.wire.acl_values import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.values import error_of, millis
@@ -196,12 +196,12 @@ def _with_cluster() -> list[Entity]:
         "configs": [],
     }
     right = {
-        "resource_type": CLUSTER,
+        "resource_type": ResourceType.CLUSTER,
         "resource_name": CLUSTER_NAME,
         "resource_pattern_type": PatternType.LITERAL,
         "principal": f"User:{INTRUDER}",
         "host": "*",
-        "operation": ALL_OPERATIONS,
+        "operation": Operation.ALL,
         "permission_type": Permission.ALLOW,
     }
     password = {

@@ -15,13 +15,13 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.limits import MIN_SCRAM_ITERATIONS
-from tidelog.metadata.acls import ALL_OPERATIONS, WILDCARD, PatternType, Permission
+from tidelog.metadata.acls import WILDCARD
 from tidelog.metadata.scram_keys import SCRAM_NUMBERS
 from tidelog.security.listener_logins import NodeSecrets
-from tidelog.security.rights import Operation, ResourceType
 from tidelog.sim.engine.client_machine import CLIENT
 from tidelog.sim.engine.secured import MECHANISM, first_password, login_of, salt_of, salted
 from tidelog.sim.workloads.cluster_view import ClusterView, request
+from tidelog.wire.acl_values import Operation, PatternType, Permission, ResourceType
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 from tidelog.wire.values import error_of
@@ -41,11 +41,11 @@ _OTHERS: Final = tuple(
     for operation in (Operation.DESCRIBE, Operation.CREATE, Operation.DELETE)
 )
 _WHOLE: Final = (
-    (ResourceType.TOPIC, "x1", PatternType.LITERAL, ALL_OPERATIONS),
-    (ResourceType.TOPIC, "k1", PatternType.LITERAL, ALL_OPERATIONS),
-    (ResourceType.TOPIC, "__", PatternType.PREFIXED, ALL_OPERATIONS),
-    (ResourceType.GROUP, WILDCARD, PatternType.LITERAL, ALL_OPERATIONS),
-    (ResourceType.TRANSACTIONAL_ID, "tx", PatternType.PREFIXED, ALL_OPERATIONS),
+    (ResourceType.TOPIC, "x1", PatternType.LITERAL, Operation.ALL),
+    (ResourceType.TOPIC, "k1", PatternType.LITERAL, Operation.ALL),
+    (ResourceType.TOPIC, "__", PatternType.PREFIXED, Operation.ALL),
+    (ResourceType.GROUP, WILDCARD, PatternType.LITERAL, Operation.ALL),
+    (ResourceType.TRANSACTIONAL_ID, "tx", PatternType.PREFIXED, Operation.ALL),
 )
 RIGHTS: Final[tuple[Right, ...]] = (_WRITE, _READ, *_OTHERS, *_WHOLE)
 TEMPORARY: Final = (_WRITE, _READ)

@@ -83,15 +83,9 @@ def open_parts(
     quorum_env = QuorumEnv(directories.metadata.disk, effects, Prng(prng.next_u64()), trace)
     quorum = make_quorum(config, directories.metadata, quorum_env)
     metadata_log = MetadataLog(quorum)
-    controller = registration = None
-    if config.is_controller:
-        credentials.first_users = read_first_users(
-            directories.metadata.disk, trace, is_new=quorum.log_end_offset == 0
-        )
-        controller_prng = Prng(prng.next_u64())
-        controller = _make_controller(config, directories, metadata_log, controller_prng, trace)
-        controller.first_users = credentials.first_users
-        registration = ControllerRegistration(config, Uuid(controller_prng.uuid()), trace)
+    controller, registration = _make_controller(config, directories, metadata_log, prng, trace)
+    if controller is not None:
+        credentials.first_users = controller.first_users
     authorization = Authorization(config.authorization, trace)
     control = _make_control_link(config, controller, peers, authorization)
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
@@ -153,16 +147,24 @@ def _make_logins(
 
 def _make_controller(
     config: NodeConfig, directories: LogDirectories, log: MetadataLog, prng: Prng, trace: Trace
-) -> Controller:
-    return Controller(
+) -> tuple[Controller, ControllerRegistration] | tuple[None, None]:
+    """The controller, with the users that `tidelog format` wrote, and how it registers."""
+    if not config.is_controller:
+        return None, None
+    own_prng = Prng(prng.next_u64())
+    controller = Controller(
         node_id=config.node_id,
         cluster_id=directories.cluster_id,
         config=config.controller,
         log=log,
-        prng=Prng(prng.next_u64()),
+        prng=Prng(own_prng.next_u64()),
         trace=trace,
         quorum=log,
     )
+    controller.first_users = read_first_users(
+        directories.metadata.disk, trace, is_new=log.end_offset == 0
+    )
+    return controller, ControllerRegistration(config, Uuid(own_prng.uuid()), trace)
 
 
 def _make_control_link(

@@ -176,9 +176,9 @@ class Member:
 
     def _is_undecided(self, code: ErrorCode) -> bool:
         """Whether a node with an authorizer may have answered before it had any metadata."""
-        hosts = self._view.world.hosts.values()
-        has_authorizer = any(host.config.authorization.authorizer_class for host in hosts)
-        return code is ErrorCode.UNKNOWN_SERVER_ERROR and has_authorizer
+        return code is ErrorCode.UNKNOWN_SERVER_ERROR and any(
+            host.config.authorization.authorizer_class for host in self._view.world.hosts.values()
+        )
 
     def _take(self, response: Entity, *, joins: bool) -> None:
         code = error_of(response.error_code)

@@ -434,11 +434,6 @@ class NodeConfig:
         return CONTROLLER_ROLE in self.roles
 
     @property
-    def broker_listeners(self) -> tuple[Endpoint, ...]:
-        """The bound listeners that serve the broker's APIs."""
-        return tuple(e for e in self.listeners if e.listener not in self.controller_listener_names)
-
-    @property
     def controller_listeners(self) -> tuple[Endpoint, ...]:
         """The bound listeners that serve the controller's APIs."""
         return tuple(e for e in self.listeners if e.listener in self.controller_listener_names)

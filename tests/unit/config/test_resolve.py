@@ -69,7 +69,10 @@ def test_a_minimal_file_gets_kafkas_defaults() -> None:
     assert config.broker.session_timeout_ms == 9000
     assert config.inter_broker_listener_name == "PLAINTEXT"
     assert config.voters[1] == Endpoint("CONTROLLER", "127.0.0.1", 9191)
-    assert [str(e) for e in config.broker_listeners] == ["PLAINTEXT://127.0.0.1:9092"]
+    assert [str(e) for e in config.listeners] == [
+        "PLAINTEXT://127.0.0.1:9092",
+        "CONTROLLER://127.0.0.1:9192",
+    ]
     assert [str(e) for e in config.controller_listeners] == ["CONTROLLER://127.0.0.1:9192"]
     assert config.rack is None
 

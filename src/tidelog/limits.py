@@ -252,6 +252,11 @@ says what took long."""
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 """Partitions that one CreateTopics or CreatePartitions may ask for; more is POLICY_VIOLATION."""
 
+MAX_PARTITIONS: Final = 50_000
+"""Partitions of all topics of a cluster; a request that would make more is POLICY_VIOLATION, and
+nothing of it is done. Each node may have a replica of each, at 15 KB of memory and about a
+millisecond of a start. Descriptors do not bound them (`runtime/open_files.py`)."""
+
 MAX_CHANGES_PER_TURN: Final = 100
 """Partitions that the active controller changes before its node looks at its connections again; a
 longer decision goes on in the turns that follow (`controller/slices.py`). About 3 ms."""

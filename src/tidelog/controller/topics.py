@@ -40,7 +40,7 @@ from tidelog.controller.topic_messages import (
 )
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_PARTITIONS_PER_REQUEST
+from tidelog.limits import MAX_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, RemoveTopicRecord, TopicRecord
 from tidelog.metadata.topic_names import name_fault
@@ -53,14 +53,16 @@ def decide_create_topics(view: View, request: CreateTopics) -> Slices:
     """Decides every topic of the request.
 
     Raises `ProtocolError(POLICY_VIOLATION)` for more partitions or records than one request may
-    have.
+    have, or more partitions than the cluster may.
     """
-    _check_partition_count(sum(_wanted_partitions(view, topic) for topic in request.topics))
+    count = sum(_wanted_partitions(view, topic) for topic in request.topics)
+    _check_partition_count(view, count)
     names = [topic.name for topic in request.topics]
     results, built = yield from build(
         view, names, lambda view, built: _create_topics(view, built, request)
     )
     view = built.view
+    _check_partition_count(view, count)
     response = CreateTopicsResult(tuple(results))
     if request.validate_only:
         return ControllerDecision(response)
@@ -190,14 +192,16 @@ def decide_create_partitions(view: View, request: CreatePartitions) -> Slices:
     """Decides every topic of the request.
 
     Raises `ProtocolError(POLICY_VIOLATION)` for more partitions or records than one request may
-    have.
+    have, or more partitions than the cluster may.
     """
-    _check_partition_count(sum(_added_partitions(view, topic) for topic in request.topics))
+    count = sum(_added_partitions(view, topic) for topic in request.topics)
+    _check_partition_count(view, count)
     names = [topic.name for topic in request.topics]
     results, built = yield from build(
         view, names, lambda view, built: _grow_topics(view, built, request)
     )
     view = built.view
+    _check_partition_count(view, count)
     response = CreatePartitionsResult(tuple(results))
     if request.validate_only:
         return ControllerDecision(response)
@@ -365,13 +369,22 @@ def _referenced(view: View, ref: TopicRef) -> TopicImage:
 # Bounds ------------------------------------------------------------------------------------
 
 
-def _check_partition_count(count: int) -> None:
+def _check_partition_count(view: View, count: int) -> None:
+    """Others may be created while a request is decided, so both ends of that are checked."""
+    text = ""
+    present = sum(len(topic.partitions) for topic in view.image.topics_by_id.values())
     if count > MAX_PARTITIONS_PER_REQUEST:
         text = (
             f"The request would create {count} partitions, and the maximum of partitions per "
             f"request is {MAX_PARTITIONS_PER_REQUEST}. Nothing was created; ask for them in "
             "several requests."
         )
+    elif count and present + count > MAX_PARTITIONS:
+        text = (
+            f"The request would create {count} partitions, the cluster has {present}, and the "
+            f"maximum of partitions in a cluster is {MAX_PARTITIONS}. Nothing was created."
+        )
+    if text:
         raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
 
 

@@ -32,8 +32,9 @@ from tidelog.controller.topic_messages import (
     NewTopicResult,
     TopicRef,
 )
-from tidelog.controller.topics import decide_create_topics
-from tidelog.errors import ErrorCode
+from tidelog.controller.topics import decide_create_partitions, decide_create_topics
+from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_PARTITIONS
 from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
 from tidelog.model import ZERO_TOPIC_ID, ZERO_UUID, TopicId, uuid_to_text
@@ -215,6 +216,37 @@ def test_far_too_many_partitions(request_: CreateTopics | CreatePartitions) -> N
     assert "maximum of partitions per request is 10000" in refused.message
     assert stage.log.end_offset == before
     assert stage.controller._prng._state == state
+
+
+@pytest.mark.parametrize(
+    ("fits", "is_one_too_many"),
+    [
+        (CreateTopics((NewTopic("a", 599, 1),)), CreateTopics((NewTopic("a", 600, 1),))),
+        (
+            CreatePartitions((MorePartitions("old", MAX_PARTITIONS - 1),)),
+            CreatePartitions((MorePartitions("old", MAX_PARTITIONS),)),
+        ),
+    ],
+)
+def test_as_many_partitions_as_a_cluster_may_have(
+    fits: CreateTopics | CreatePartitions, is_one_too_many: CreateTopics | CreatePartitions
+) -> None:
+    """Goal: one more is refused as a whole with the limit, also where others were made while the
+    request was decided. The rest has what others made: one partition."""
+    decide: Any = (
+        decide_create_topics if isinstance(fits, CreateTopics) else decide_create_partitions
+    )
+    below = [ONE] * (MAX_PARTITIONS - 600)
+    view = a_view(an_image(*LIVE, old=below))
+    with pytest.raises(ProtocolError, match="maximum of partitions in a cluster is 50000"):
+        at_once(decide(a_view(an_image(*LIVE, old=below, other=[ONE])), is_one_too_many))
+    full = a_view(an_image(*LIVE, old=below, other=[ONE]))
+    assert len(to_the_end(decide(full, fits), full).records) >= 599
+    with pytest.raises(
+        ProtocolError, match="maximum of partitions in a cluster is 50000"
+    ) as caught:
+        to_the_end(decide(view, is_one_too_many), full)
+    assert caught.value.code is ErrorCode.POLICY_VIOLATION
 
 
 def test_topic_ids_are_usable_on_a_command_line() -> None:

@@ -455,11 +455,11 @@ ITEMS: Final[dict[str, Callable[[Trio, str], None]]] = {
     "replication without fetch sessions, in small answers": replicate,
     "KIP-392: reads from the other kind's follower": read_from_followers,
     "reassignment to the other kind and back": reassign,
-    "DeleteRecords": delete_records,
+    "DeleteRecords on both": delete_records,
     "transactions, coordinator of either kind": transactions,
     "compaction on both": compact,
     "tools of both sides": use_tools,
     "clean stop: leaders and groups move, preferred election": stop_cleanly,
-    "ELR": keep_eligible,
+    "ELR on and off": keep_eligible,
     "unclean election, the killed one cuts its log": elect_uncleanly,
 }

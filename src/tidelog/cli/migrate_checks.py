@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from tidelog.broker.features import METADATA, lowering, unserved
+from tidelog.broker.features import METADATA, OLDEST_PARTNER, lowering, unserved
 from tidelog.broker.unserved import TIERED, hindrances, read_metadata
 from tidelog.client import AdminClient
 from tidelog.client.core.descriptions import NodeDescription, QuorumDescription
@@ -21,9 +21,6 @@ from tidelog.log.identity import is_formatted, read_identity
 from tidelog.model import METADATA_PARTITION
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.os_disk import OsDisk
-
-OLDEST_PARTNER: Final = 21
-"""`metadata.version` of Kafka 3.9: the oldest nodes that were tried beside ours."""
 
 _TIERING: Final = "remote.log.storage.system.enable"
 

@@ -34,11 +34,14 @@ transaction.state.log.num.partitions=3
 """
 
 
-def format_node(file: Path, properties: str, *features: str, jars: Path = KAFKA_JARS) -> None:
-    """Writes a node's properties file and formats its directory; `features` as `name=level`."""
+def format_node(
+    file: Path, properties: str, *features: str, jars: Path = KAFKA_JARS, more: Sequence[str] = ()
+) -> None:
+    """Writes a node's properties file and formats its directory; `features` as `name=level`, `more`
+    as the tool takes it."""
     file.write_text(properties)
     levels = [text for each in features for text in ("--feature", each)]
-    command = ["format", "-t", CLUSTER_ID, "-c", str(file), *levels]
+    command = ["format", "-t", CLUSTER_ID, "-c", str(file), *levels, *more]
     run_tool("kafka.tools.StorageTool", *command, jars=jars)
 
 

@@ -1,29 +1,25 @@
-"""A cluster of two nodes, each of either kind: Apache Kafka in some version, or ours.
+"""A cluster whose nodes are each of either kind: Apache Kafka in some version, or ours.
 
-The scenario is in steps, so that `versions.py` can say which of them fails with which version.
+The scenario of two nodes is in steps, so that `versions.py` can say which of them fails with which
+version. What three nodes do beside each other is in `items.py`.
 """
 
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from hashlib import md5
 from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.interop.java_tools import JavaTools
-from tests.interop.kafka_node import (
-    ALONE,
-    CLUSTER_ID,
-    PROPERTIES,
-    format_node,
-    free_ports,
-    start_node,
-)
+from tests.interop.java_tools import SHORT_LIVED, JavaTools
+from tests.interop.kafka_node import ALONE, CLUSTER_ID, PROPERTIES, format_node, start_node
 from tests.interop.prepare import KAFKA_JARS
 from tests.interop.records import WAIT_S, values_of
+from tidelog.testing.ports import ports_from
 from tidelog.testing.waiting import wait_until
 
 TIDELOG = str(Path(sys.executable).with_name("tidelog"))
@@ -33,29 +29,51 @@ BROKER_ONLY = "process.roles=broker\n"
 
 
 class Mixed:
-    """A controller with a broker, node 1, and a broker, node 2; each of either kind."""
+    """Nodes from 1 on, brokers all, each of either kind; those of `voters` are controllers too."""
 
-    def __init__(self, place: Path, jars: Path = KAFKA_JARS) -> None:
+    def __init__(
+        self,
+        place: Path,
+        jars: Path = KAFKA_JARS,
+        *,
+        nodes: int = 2,
+        voters: Sequence[int] = (1,),
+        more_properties: str = ALONE,
+        java_options: Sequence[str] = SHORT_LIVED,
+    ) -> None:
         self.place = place
+        # How nodes of Kafka are started.
+        self.java_options = java_options
         # Of the version of Kafka.
         self.jars = jars
-        ports = free_ports(3)
+        ports = dict(enumerate(ports_from(0, nodes), 1))
         # Of the brokers, by node.
-        self.ports = {1: ports[0], 2: ports[1]}
-        for node_id, port in self.ports.items():
+        self.ports = {node_id: each.broker for node_id, each in ports.items()}
+        quorum = ",".join(f"{each}@127.0.0.1:{ports[each].controller}" for each in voters)
+        for node_id, (port, controller_port, _) in ports.items():
             text = PROPERTIES.format(
                 node_id=node_id,
-                voters=f"1@127.0.0.1:{ports[2]}",
+                voters=quorum,
                 port=port,
-                controller_port=ports[2],
-                directory=place / f"data{node_id}",
+                controller_port=controller_port,
+                directory=self.data(node_id),
             )
-            if node_id == 2:
-                text = text.replace(f",CONTROLLER://127.0.0.1:{ports[2]}", "")
+            if node_id not in voters:
+                text = text.replace(f",CONTROLLER://127.0.0.1:{controller_port}", "")
                 text = text.replace("process.roles=broker,controller\n", BROKER_ONLY)
-            self.file(node_id).write_text(text + ALONE)
+            self.file(node_id).write_text(text + more_properties)
         # What runs, by node.
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def servers(self) -> str:
+        """Of all nodes."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def running(self) -> list[int]:
+        """The nodes whose processes run."""
+        return sorted(self._processes)
 
     def file(self, node_id: int) -> Path:
         """The properties, which both kinds read."""
@@ -71,7 +89,9 @@ class Mixed:
 
     def start_kafka(self, node_id: int) -> None:
         """Apache Kafka takes the node's place."""
-        self._processes[node_id] = start_node(self.file(node_id), self.log(node_id), jars=self.jars)
+        self._processes[node_id] = start_node(
+            self.file(node_id), self.log(node_id), self.java_options, jars=self.jars
+        )
 
     def start_ours(self, node_id: int) -> None:
         """A node of ours takes the node's place."""
@@ -83,6 +103,13 @@ class Mixed:
                 stderr=subprocess.STDOUT,
                 env=os.environ.copy(),
             )
+
+    def run_ours(self, *words: str) -> str:
+        """One of our commands that ends well; its output."""
+        command = [TIDELOG, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
 
     def stop(self, node_id: int, signal_number: int = signal.SIGTERM) -> None:
         """Ends a node, and waits for it."""
@@ -101,20 +128,20 @@ class Mixed:
         return AdminClient({"bootstrap.servers": address, "log_level": 0})
 
     def wait_for_brokers(self) -> None:
-        """Both are unfenced, as each of them says."""
+        """All that run are unfenced, as each of them says."""
 
-        def both() -> bool:
+        def unfenced() -> bool:
             for node_id, process in self._processes.items():
                 assert process.poll() is None, self.log(node_id).read_text()[-2000:]
             try:
                 return all(
-                    len(self.admin(node_id).list_topics(timeout=2).brokers) == 2
+                    len(self.admin(node_id).list_topics(timeout=2).brokers) == len(self._processes)
                     for node_id in self._processes
                 )
             except Exception:
                 return False
 
-        wait_until(both, WAIT_S, "brokers of both nodes")
+        wait_until(unfenced, WAIT_S, "brokers of all nodes")
 
     def wait_for_isr(self, topic: str) -> None:
         """Every partition has both replicas in sync."""
@@ -130,8 +157,7 @@ class Mixed:
 
         Without keys a partition may get none, and of an empty log our node has no file yet.
         """
-        servers = ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
-        producer = Producer({"bootstrap.servers": servers, "acks": "all", "linger.ms": 5})
+        producer = Producer({"bootstrap.servers": self.servers, "acks": "all", "linger.ms": 5})
         errors: list[object] = []
         for number in range(first, first + RECORDS):
             value = b"%d" % number
@@ -157,8 +183,7 @@ class Mixed:
     def form(self, features: tuple[str, ...] = NOT_SERVED) -> None:
         """Kafka on node 1, with the controller, and ours on node 2, which is admitted."""
         format_node(self.file(1), self.file(1).read_text(), *features, jars=self.jars)
-        command = [TIDELOG, "format", str(self.file(2)), "--cluster-id", CLUSTER_ID]
-        subprocess.run(command, check=True, capture_output=True)
+        self.run_ours("format", str(self.file(2)), "--cluster-id", CLUSTER_ID)
         self.start_kafka(1)
         self.start_ours(2)
         self.wait_for_brokers()

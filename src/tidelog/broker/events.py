@@ -6,7 +6,7 @@ Left out: lines that only people read, which stay text where they are written.
 
 from typing import ClassVar
 
-from tidelog.broker.features import UnservedFeature, lowering
+from tidelog.broker.features import METADATA, OLDEST_PARTNER, UnservedFeature, lowering
 from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, event
 from tidelog.errors import ErrorCode
 
@@ -222,6 +222,24 @@ class FeaturesNotServed(LifecycleEvent):
         """Each by its name, with the command that lowers them."""
         named = "; ".join(map(str, self.features))
         return f"{named}; hint: `{lowering(self.features)}`"
+
+    def shown(self) -> tuple[tuple[str, object], ...]:
+        """All of it is said before."""
+        return ()
+
+
+@event("publish", "untried partner", level=Level.WARN)
+class PartnerTooOld(BrokerEvent):
+    """Another broker is of an older Kafka than was tried beside ours."""
+
+    highest: int
+
+    def why(self) -> str:
+        """What it runs, and what to do."""
+        return (
+            f"it runs `{METADATA}` {self.highest} at most, older than Kafka 3.9's "
+            f"{OLDEST_PARTNER}; hint: upgrade it to Kafka 3.9 or later"
+        )
 
     def shown(self) -> tuple[tuple[str, object], ...]:
         """All of it is said before."""

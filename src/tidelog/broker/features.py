@@ -13,6 +13,9 @@ GROUP_VERSION: Final = "group.version"
 
 METADATA: Final = "metadata.version"
 
+OLDEST_PARTNER: Final = 21
+"""`metadata.version` of Kafka 3.9: the oldest nodes that were tried beside ours."""
+
 FEATURES: Final[Mapping[str, tuple[int, int]]] = {
     METADATA: (7, METADATA_VERSION),
     "kraft.version": (0, 1),
@@ -58,6 +61,12 @@ def version_for(peer: BrokerImage | None, newest: int, since: int) -> int:
     closes the connection on a version that it does not know."""
     highest = METADATA_VERSION if peer is None else peer.features.get(METADATA, (0, since))[1]
     return newest if highest >= since else newest - 1
+
+
+def older_than_partners(peer: BrokerImage) -> int | None:
+    """The highest `metadata.version` of another broker, if nothing that old was tried."""
+    highest = peer.features.get(METADATA, (0, 0))[1]
+    return highest if highest < OLDEST_PARTNER else None
 
 
 def has_consumer_groups(finalised: Mapping[str, int]) -> bool:

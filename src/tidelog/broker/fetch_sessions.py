@@ -121,6 +121,8 @@ class FetchSessions:
     def _make_room(self, privileged: bool, partition_count: int, now: Instant) -> bool:
         if len(self._sessions) < self._max_sessions:
             return True
+        if not self._sessions:
+            return False
         victim = min(
             self._sessions.values(),
             key=lambda session: (

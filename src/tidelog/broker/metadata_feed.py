@@ -8,6 +8,8 @@ level) are resolved here for each topic, because the replicas know neither names
 
 from collections.abc import Sequence
 
+from tidelog.broker.events import PartnerTooOld
+from tidelog.broker.features import older_than_partners
 from tidelog.broker.metadata_snapshots import CommittedMetadata, LoadedImage
 from tidelog.config import (
     LogConfig,
@@ -17,7 +19,7 @@ from tidelog.config import (
     resolve_topic_config,
 )
 from tidelog.env.instant import Instant
-from tidelog.env.steps import Steps
+from tidelog.env.trace import Trace
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
@@ -27,17 +29,17 @@ from tidelog.replication.replicas import Replicas
 class MetadataFeed:
     """The image that this node has published last."""
 
-    def __init__(self, config: NodeConfig, replicas: Replicas, steps: Steps) -> None:
+    def __init__(self, config: NodeConfig, replicas: Replicas, trace: Trace) -> None:
         self._config = config
         self._replicas = replicas
-        self._steps = steps
+        self._trace = trace
         # The fold of everything published.
         self._image: MetadataImage = EMPTY_IMAGE
 
     def publish(self, committed: Sequence[CommittedMetadata], now: Instant) -> MetadataImage:
         """Applies what was committed and lets the replicas follow; returns the new image."""
         assert committed, "nothing to publish"
-        self._steps.begin("metadata image")
+        self._trace.steps.begin("metadata image")
         before = self._image
         delta = MetadataDelta(before)
         offset, epoch = before.offset, before.epoch
@@ -59,7 +61,8 @@ class MetadataFeed:
             # A snapshot does not contain what is gone; the difference does.
             delta = MetadataDelta.between(before, self._image)
         self._follow_dynamic_config(delta)
-        self._steps.begin("replicas follow metadata", offset - before.offset)
+        self._name_old_partners(delta, before)
+        self._trace.steps.begin("replicas follow metadata", offset - before.offset)
         self._replicas.apply(delta, self._image, self._log_configs(), now)
         return self._image
 
@@ -73,6 +76,15 @@ class MetadataFeed:
                 follower=dynamic.follower_throttled_rate,
                 moves=dynamic.moves_rate,
             )
+
+    def _name_old_partners(self, delta: MetadataDelta, before: MetadataImage) -> None:
+        """Each registration of a broker that is older than what was tried beside ours, once."""
+        for node_id in sorted(delta.changed_brokers):
+            broker, former = self._image.brokers.get(node_id), before.brokers.get(node_id)
+            if broker is None or (former and former.broker_epoch == broker.broker_epoch):
+                continue
+            if (highest := older_than_partners(broker)) is not None:
+                self._trace.event(PartnerTooOld(node_id=node_id, highest=highest))
 
     def _log_configs(self) -> "_LogConfigs":
         return _LogConfigs(self._config, self._image)

@@ -203,7 +203,7 @@ class Node:
             broker=broker,
             quorum_link=self._links.quorum,
             directory=self._directories.metadata,
-            feed=MetadataFeed(self.config, self._replicas, self.steps),
+            feed=MetadataFeed(self.config, self._replicas, broker.trace),
             snapshots=self._snapshots,
             controller_side=controller_side,
             lifecycle=parts.lifecycle,

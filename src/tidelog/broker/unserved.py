@@ -1,15 +1,16 @@
 """What Apache Kafka may have left in a log directory and this software cannot go on with.
 
 A node that opened such a directory would lose something without a word: the records of a tiered
-topic that are only in the remote tier. So a node looks before it writes a byte, and does not start;
-`tidelog migrate check` names all of it beforehand.
+topic that are only in the remote tier, metadata of a newer Kafka, records in the message formats 0
+and 1. So a node looks before it writes a byte, and does not start; `tidelog migrate check` names
+all of it beforehand.
 
-Whether topics are tiered is in the metadata. A start does not decode all of it for that: the
-property's name is looked for in the bytes, which are not compressed, and only where it is found the
-metadata is read.
+The metadata is decoded once, here; the replay that follows finds the records decoded. A partition
+has older formats where its oldest segment begins with one: Kafka has written format 2 alone since
+it has controllers of its own. That is 30 us for each partition.
 
-Left out: identity (`log/identity.py`), feature levels, which the controller judges when the broker
-registers, and records of a newer kind, which end the replay of the metadata log with their reason.
+Left out: identity (`log/identity.py`), and feature levels, which the controller judges when the
+broker registers.
 
 Source: KIP-405 (tiered storage).
 """
@@ -22,14 +23,26 @@ from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
 from tidelog.kraft.snapshot_format import parse_snapshot_name, read_snapshot, snapshot_name
 from tidelog.log.file_names import LOG_SUFFIX
+from tidelog.log.partition_directories import parse_partition_name
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
 from tidelog.model import METADATA_PARTITION
-from tidelog.records.batch import decode_body, iter_headers
+from tidelog.records.batch import (
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    decode_body,
+    iter_headers,
+    verify_crc,
+)
 
 TIERED: Final = "remote.storage.enable"
 """A topic's property."""
+
+_NEWER: Final = "written by a newer version"
+_OTHER_FORMATS: Final = (0, 1, MAGIC + 1)
+"""Message formats that were, and the one that may come."""
 
 
 class Hindrance(NamedTuple):
@@ -43,10 +56,44 @@ class Hindrance(NamedTuple):
 
 def hindrances(disk: Disk) -> Iterator[Hindrance]:
     """What is in a log directory. Raises `StorageError` for one that cannot be read."""
+    # Damage is for the recovery of the metadata log to judge.
+    with suppress(StorageError):
+        yield from _of_metadata(disk)
+    for name in sorted(disk.list_dir()):
+        if parse_partition_name(name) is not None:
+            yield from _old_format(disk, name)
+
+
+def _of_metadata(disk: Disk) -> Iterator[Hindrance]:
+    for path, _, value in _values(disk):
+        try:
+            decode_record(value)
+        except ProtocolError as error:
+            hint = "go on with the Kafka that wrote it, or with a newer Tidelog"
+            yield Hindrance(f"{disk.root}/{path}", f"{error}: {_NEWER}", hint)
+            return
     if _names_tiered(disk):
-        # Damage is for the recovery of the metadata log to judge.
-        with suppress(StorageError):
-            yield from tiered_topics(disk.root, read_metadata(disk))
+        yield from tiered_topics(disk.root, read_metadata(disk))
+
+
+def _old_format(disk: Disk, name: str) -> Iterator[Hindrance]:
+    """The oldest records of a partition are the ones that may have another format."""
+    oldest = min((each for each in disk.list_dir(name) if each.endswith(LOG_SUFFIX)), default=None)
+    if oldest is None:
+        return
+    file = disk.open(f"{name}/{oldest}")
+    try:
+        head = file.read(0, HEADER_BYTES) if file.size_bytes >= HEADER_BYTES else b""
+    finally:
+        file.close()
+    magic = head[MAGIC_POSITION] if head else MAGIC
+    # Anything else is damage.
+    if magic in _OTHER_FORMATS:
+        yield Hindrance(
+            f"{disk.root}/{name}/{oldest}",
+            f"its records have message format {magic}",
+            "copy the topic with Kafka, or wait until retention has dropped the old segments",
+        )
 
 
 def tiered_topics(root: str, image: MetadataImage) -> Iterator[Hindrance]:
@@ -62,6 +109,7 @@ def tiered_topics(root: str, image: MetadataImage) -> Iterator[Hindrance]:
 
 
 def _names_tiered(disk: Disk) -> bool:
+    """Whether the metadata may have a tiered topic: it is not compressed."""
     wanted = TIERED.encode()
     return any(wanted in data for _, data in _metadata_files(disk))
 
@@ -76,35 +124,47 @@ def _metadata_files(disk: Disk) -> Iterator[tuple[str, bytes]]:
         yield f"{where}/{name}", disk.read_file(f"{where}/{name}") or b""
 
 
+def _values(disk: Disk) -> Iterator[tuple[str, int, bytes]]:
+    """The metadata's records: file, offset, value. A log that a crash has torn is read up to there.
+    Raises `StorageError` for a damaged snapshot."""
+    end_offset = 0
+    for path, data in _metadata_files(disk):
+        snapshot_id = parse_snapshot_name(path.rpartition("/")[2])
+        try:
+            if snapshot_id is not None:
+                end_offset = snapshot_id.end_offset
+                for value in read_snapshot(data, snapshot_id).records:
+                    yield path, end_offset - 1, value
+            else:
+                for offset, value in _of_segment(data):
+                    if offset >= end_offset:
+                        yield path, offset, value
+        except CorruptBatch as error:
+            if snapshot_id is not None:
+                raise StorageError(f"{disk.root}/{path}", str(error)) from error
+            return
+
+
+def _of_segment(data: bytes) -> Iterator[tuple[int, bytes]]:
+    for position, header in iter_headers(data):
+        if header.is_control:
+            continue
+        if not verify_crc(data, position):
+            raise CorruptBatch("bad checksum")
+        for number, record in enumerate(decode_body(data, position, header)):
+            if record.value is not None:
+                yield header.base_offset + number, bytes(record.value)
+
+
 def read_metadata(disk: Disk) -> MetadataImage:
     """The metadata that a directory holds, records included that may not be committed; a log that
     a crash has torn is read up to there. Raises `StorageError` for what this version cannot read,
     and for a damaged snapshot."""
     delta, end_offset = MetadataDelta(EMPTY_IMAGE), 0
-    for path, data in _metadata_files(disk):
-        snapshot_id = parse_snapshot_name(path.rpartition("/")[2])
+    for path, offset, value in _values(disk):
         try:
-            if snapshot_id is not None:
-                for value in read_snapshot(data, snapshot_id).records:
-                    delta.replay(decode_record(value), snapshot_id.end_offset - 1)
-                end_offset = snapshot_id.end_offset
-            else:
-                _replay_segment(delta, data, end_offset)
-        except CorruptBatch as error:
-            if snapshot_id is not None:
-                raise StorageError(f"{disk.root}/{path}", str(error)) from error
-            break
+            delta.replay(decode_record(value), offset)
         except ProtocolError as error:
-            reason = f"{error}: written by a newer version"
-            raise StorageError(f"{disk.root}/{path}", reason) from error
+            raise StorageError(f"{disk.root}/{path}", f"{error}: {_NEWER}") from error
+        end_offset = offset + 1
     return delta.apply(end_offset, 0)
-
-
-def _replay_segment(delta: MetadataDelta, data: bytes, end_offset: int) -> None:
-    for position, header in iter_headers(data):
-        if header.last_offset < end_offset or header.is_control:
-            continue
-        for number, record in enumerate(decode_body(data, position, header)):
-            offset = header.base_offset + number
-            if record.value is not None and offset >= end_offset:
-                delta.replay(decode_record(bytes(record.value)), offset)

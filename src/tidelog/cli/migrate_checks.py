@@ -11,24 +11,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from tidelog.broker.features import METADATA, lowering, unserved
+from tidelog.broker.features import METADATA, OLDEST_PARTNER, lowering, unserved
 from tidelog.broker.unserved import TIERED, hindrances, read_metadata
 from tidelog.client import AdminClient
 from tidelog.client.core.descriptions import NodeDescription, QuorumDescription
 from tidelog.config import NodeConfig, parse_properties
 from tidelog.errors import StorageError, UsageError
-from tidelog.log.file_names import LOG_SUFFIX
 from tidelog.log.identity import is_formatted, read_identity
-from tidelog.log.partition_directories import parse_partition_name
 from tidelog.model import METADATA_PARTITION
-from tidelog.records.batch import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.os_disk import OsDisk
 
-OLDEST_PARTNER: Final = 21
-"""`metadata.version` of Kafka 3.9: the oldest nodes that were tried beside ours."""
-
-_MAGIC_FIELD: Final = BatchHeader._fields.index("magic")
 _TIERING: Final = "remote.log.storage.system.enable"
 
 
@@ -115,32 +108,18 @@ def _check_directory(config: NodeConfig, root: str, is_first: bool, found: NodeF
         )
     for each in hindrances(disk):
         found.hinders(*each)
-    for name in sorted(disk.list_dir()):
-        if parse_partition_name(name) is not None:
-            _check_format(disk, name, found)
     if disk.exists(str(METADATA_PARTITION)):
         _check_metadata(disk, found)
 
 
-def _check_format(disk: OsDisk, name: str, found: NodeFindings) -> None:
-    """The oldest records of a partition are the ones that may have an old format."""
-    segments = sorted(each for each in disk.list_dir(name) if each.endswith(LOG_SUFFIX))
-    if not segments:
-        return
-    path = f"{name}/{segments[0]}"
-    file = disk.open(path)
-    try:
-        head = file.read(0, HEADER_BYTES) if file.size_bytes >= HEADER_BYTES else b""
-    finally:
-        file.close()
-    if head and HEADER.unpack(head)[_MAGIC_FIELD] != MAGIC:
-        magic = HEADER.unpack(head)[_MAGIC_FIELD]
-        hint = "copy the topic with Kafka, or wait until retention has dropped the old segments"
-        found.hinders(f"{disk.root}/{path}", f"its records have message format {magic}", hint)
-
-
 def _check_metadata(disk: OsDisk, found: NodeFindings) -> None:
-    for each in unserved(read_metadata(disk).features):
+    try:
+        features = read_metadata(disk).features
+    except StorageError as error:
+        if error.path not in {each.place for each in found.findings}:
+            raise
+        return
+    for each in unserved(features):
         found.hinders(f"{disk.root}/{METADATA_PARTITION}", str(each), f"`{lowering([each])}`")
 
 

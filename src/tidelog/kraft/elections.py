@@ -78,15 +78,7 @@ def on_vote_response(
     """Counts an answer that was waited for."""
     if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
         # Not `maybe_transition`: epochs and leaders of another cluster do not count here.
-        core.env.trace.warn(
-            SUBJECT,
-            "on_vote_response",
-            "refused",
-            "the voter is of another cluster; hint: one of the two data directories is not of "
-            "this cluster, check `log.dirs` and `controller.quorum.voters`",
-            voter=peer_id,
-            cluster_id=core.identity.cluster_id,
-        )
+        warn_of_other_cluster(core, "on_vote_response", peer_id)
     else:
         core.addresses.learn(response.leader_id, response.leader_endpoint)
         if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
@@ -102,6 +94,19 @@ def on_vote_response(
         granted = response.granted and response.error_code is ErrorCode.NONE
         role.ballot.record(peer_id, granted=granted)
     count_votes(core, now)
+
+
+def warn_of_other_cluster(core: QuorumCore, handler: str, peer_id: int) -> None:
+    """A voter has answered INCONSISTENT_CLUSTER_ID; the operator must know."""
+    core.env.trace.warn(
+        SUBJECT,
+        handler,
+        "refused",
+        "the voter is of another cluster; hint: one of the two data directories is not of "
+        "this cluster, check `log.dirs` and `controller.quorum.voters`",
+        voter=peer_id,
+        cluster_id=core.identity.cluster_id,
+    )
 
 
 def count_votes(core: QuorumCore, now: Instant) -> None:

@@ -81,6 +81,8 @@ class Fetcher:
         self._reader = reader
         # Whether the next fetch is for that.
         self._asks_for_base: bool = False
+        # Voters that have answered as members of another cluster; each is reported once.
+        self._strangers: set[int] = set()
 
     @property
     def may_fetch(self) -> bool:
@@ -130,6 +132,12 @@ class Fetcher:
     ) -> None:
         """An answer that was waited for."""
         core = self._core
+        if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
+            if peer_id not in self._strangers:
+                self._strangers.add(peer_id)
+                elections.warn_of_other_cluster(core, "on_fetch_response", peer_id)
+            self.on_failure(peer_id, now)
+            return
         core.addresses.learn(response.leader_id, response.leader_endpoint)
         if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
             return

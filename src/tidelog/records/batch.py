@@ -40,6 +40,7 @@ LOG_OVERHEAD_BYTES: Final = 12
 """Base offset and length: what must be read to know where the next batch begins."""
 
 MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
 CRC_START: Final = 21
 """The first byte that the checksum covers."""
 

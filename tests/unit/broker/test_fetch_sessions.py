@@ -409,3 +409,10 @@ def test_a_new_leader_epoch_is_answered_even_when_nothing_moved(sessions):
     assert listed(sessions, session, answer(0)) == []
     resumed(sessions, session, 2, wanted(0)._replace(current_leader_epoch=3))
     assert listed(sessions, session, answer(0)) == [0]
+
+
+def test_a_node_that_remembers_no_sessions_answers_all_the_same():
+    """`max.incremental.fetch.session.cache.slots` may be 0; the first fetch ended the node."""
+    sessions, _ = full_cache()
+    assert not opens(sessions, 3)
+    assert len(sessions) == 0

@@ -4,8 +4,13 @@ import pytest
 
 from tests.unit.broker.api.test_k32_describe_configs import BROKER, TOPIC, alter
 from tests.unit.broker.one_node import OneNode
+from tests.unit.broker.test_unserved import disk_with
+from tidelog.broker.features import METADATA
 from tidelog.config import LogConfig
-from tidelog.model import TopicPartition
+from tidelog.controller.brokers import register_broker_record
+from tidelog.controller.messages import FeatureRange, RegisterBroker
+from tidelog.metadata import records
+from tidelog.model import Endpoint, TopicPartition, Uuid
 
 
 def retention_of(node: OneNode, topic: str) -> int:
@@ -63,3 +68,22 @@ def test_the_expiry_of_producers_follows_the_dynamic_configuration(node):
     alter(node.client(), BROKER, "", "producer.id.expiration.ms", "77")
     log = node.node._directories.logs[TopicPartition("plain", 0)]
     assert log.config.producer_id_expiration_ms == 77
+
+
+@pytest.mark.parametrize(("level", "count"), [(20, 1), (21, 0)], ids=["3.8", "3.9"])
+def test_a_partner_older_than_any_that_was_tried_is_named_once(level: int, count: int) -> None:
+    finalised = records.FeatureLevelRecord(name=METADATA, feature_level=level)
+    partner = RegisterBroker(
+        broker_id=2,
+        cluster_id="cluster",
+        incarnation_id=Uuid(b"i" * 16),
+        endpoints=(Endpoint("PLAINTEXT", "host2", 9092),),
+        rack=None,
+        features={METADATA: FeatureRange(7, level)},
+        log_dirs=(Uuid(b"e" * 16),),
+    )
+    node = OneNode(disk=disk_with(finalised, register_broker_record(partner, 2, None)))
+    alter(node.client(), BROKER, "2", "log.retention.ms", "9")
+    lines = [line for line in node.trace.take_lines() if "untried partner" in line]
+    assert len(lines) == count
+    assert all("older than Kafka 3.9's 21; hint: upgrade it" in line for line in lines)

@@ -9,6 +9,7 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import encode_snapshot, snapshot_name
 from tidelog.log.identity import format_directory
+from tidelog.log.partition_directories import parse_partition_name
 from tidelog.metadata import records
 from tidelog.metadata.image import TOPIC_RESOURCE
 from tidelog.metadata.record_codec import encode_record
@@ -48,12 +49,11 @@ def logged(*entries: records.MetadataRecord) -> bytes:
 
 
 def content(disk: MemoryDisk) -> dict[str, bytes | None]:
-    where = str(METADATA_PARTITION)
-    names = [name for name in disk.list_dir() if name != where]
-    return {
-        name: disk.read_file(name)
-        for name in (*names, *(f"{where}/{each}" for each in disk.list_dir(where)))
-    }
+    paths = []
+    for name in disk.list_dir():
+        inside = disk.list_dir(name) if parse_partition_name(name) is not None else []
+        paths += [f"{name}/{each}" for each in inside] or [name]
+    return {path: disk.read_file(path) for path in paths}
 
 
 def test_a_tiered_topic_is_named_with_its_place() -> None:
@@ -95,3 +95,48 @@ def test_a_torn_log_is_read_up_to_there_and_a_damaged_snapshot_is_not_judged() -
     assert list(hindrances(damaged)) == []
     with pytest.raises(StorageError, match="checkpoint"):
         read_metadata(damaged)
+
+
+NEWER = build_batch([Record(WALL_MS, None, b"\x01\x7f\x00")], base_offset=SNAPSHOT.end_offset)
+
+
+def segment_of(magic: int) -> MemoryDisk:
+    disk = disk_with()
+    batch = bytearray(build_batch([Record(WALL_MS, None, b"v")], base_offset=0, leader_epoch=0))
+    batch[16] = magic
+    disk.make_dir("orders-0")
+    disk.replace(f"orders-0/{0:020d}.log", bytes(batch))
+    disk.replace(f"orders-0/{1:020d}.log", b"")
+    return disk
+
+
+@pytest.mark.parametrize(
+    ("disk", "file", "reason"),
+    [
+        (
+            disk_with(TOPIC, log=NEWER),
+            f"{SNAPSHOT.end_offset:020d}.log",
+            "record `127` version `0`",
+        ),
+        (segment_of(0), f"orders-0/{0:020d}.log", "message format 0"),
+        (segment_of(1), f"orders-0/{0:020d}.log", "message format 1"),
+        (segment_of(3), f"orders-0/{0:020d}.log", "message format 3"),
+    ],
+    ids=["newer metadata", "format 0", "format 1", "format 3"],
+)
+def test_what_cannot_be_read_is_refused_with_its_file_before_a_byte_is_written(
+    disk: MemoryDisk, file: str, reason: str
+) -> None:
+    before = content(disk)
+    with pytest.raises(UsageError, match=reason) as refused:
+        OneNode(disk=disk)
+    assert file in refused.value.message
+    assert refused.value.hint
+    assert content(disk) == before
+
+
+def test_damage_is_no_other_format() -> None:
+    assert list(hindrances(segment_of(0x41))) == []
+    torn = bytearray(NEWER)
+    torn[-1] ^= 1
+    assert list(hindrances(disk_with(log=bytes(torn)))) == []

@@ -6,7 +6,6 @@ import pytest
 
 from tests.unit.broker.test_unserved import SNAPSHOT, disk_with
 from tests.unit.cli.command import Done, tidelog
-from tidelog.broker.unserved import hindrances
 from tidelog.log.identity import format_directory
 from tidelog.metadata import records
 from tidelog.model import METADATA_PARTITION, Uuid
@@ -96,7 +95,6 @@ def test_what_kafka_left_behind_hinders(capsys: pytest.CaptureFixture[str], file
     files.partition(bytes(old))
     (old_format,) = hindering(check(capsys, files))
     assert "message format 1" in old_format["reason"]
-    assert not list(hindrances(files.disk))
 
 
 def test_features_and_records_of_a_newer_kafka_hinder(

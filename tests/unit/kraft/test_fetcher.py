@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.kraft.solo import Solo, begin, fetched
+from tests.unit.kraft.solo import CLUSTER_ID, Solo, begin, fetched
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -261,3 +261,23 @@ def test_an_observer_whose_leader_is_silent_asks_around() -> None:
     solo.settle(5000)
     assert solo.quorum.role.name is RoleName.UNATTACHED
     assert solo.quorum.epoch == 1
+
+
+def test_a_leader_of_another_cluster_teaches_nothing_and_is_reported_once() -> None:
+    """As a broker meets it whose `controller.quorum.voters` name another cluster."""
+    solo = Solo(own_id=9)
+    solo.start()
+    solo.trace_lines()
+    lines = []
+    for now in range(0, 5000, 100):
+        if (request := in_flight(solo)) is not None:
+            ((peer_id, _),) = solo.core.requests._outstanding
+            stranger = fetched(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID, leader_epoch=7)
+            solo.quorum.on_response(peer_id, request, stranger, Instant(now))
+        solo.settle(Instant(now))
+        lines += [line for line in solo.trace_lines() if "of another cluster; hint: " in line]
+    assert (solo.quorum.epoch, solo.quorum.leader_id) == (0, -1)
+    assert {line.partition("voter=")[2] for line in lines} == {
+        f"{peer_id} cluster_id={CLUSTER_ID}" for peer_id in (1, 2, 3)
+    }
+    assert len(lines) == 3

@@ -53,6 +53,7 @@ MIN_REAUTHENTICATION_MS: Final = 1000
 
 _KEY_AND_VERSION: Final = Struct(">hh")
 _VERSIONS: Final = {int(ApiKey.SASL_HANDSHAKE): (0, 1), int(ApiKey.SASL_AUTHENTICATE): (0, 1, 2)}
+_API_KEYS: Final = frozenset(map(int, ApiKey))
 _BEFORE_LOGIN: Final = frozenset(
     (ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE)
 )
@@ -149,7 +150,7 @@ class Logins:
             key = -1
         if key in _IN_PHASE[phase]:
             return True
-        if phase is Phase.TOKENS and key in set(ApiKey):
+        if phase is Phase.TOKENS and key in _API_KEYS:
             self._refuse(connection, f"API `{key}` in the middle of a login", now)
         else:
             self._close(connection, f"API `{key}` before a login")

@@ -28,6 +28,7 @@ from typing import Final, Protocol
 from tidelog.broker.broker_side import BrokerSide
 from tidelog.broker.call_outcomes import CallOutcomes
 from tidelog.broker.composition import open_parts
+from tidelog.broker.connections import Connection
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.detector_link import DetectorLink
 from tidelog.broker.events import CertificateUnnamed
@@ -258,7 +259,7 @@ class Node:
                 connection = self._connections.on_opened(connection_id, listener, peer_host)
                 self.broker.logins.on_opened(connection, now)
                 if certificate is not None and listener in self._principal_rules:
-                    self._name(connection_id, self._principal_rules[listener], certificate)
+                    self._name(connection, self._principal_rules[listener], certificate)
             case effects.Connected(connection_id):
                 self._peers.on_connected(connection_id)
             case effects.Closed(connection_id, reason):
@@ -277,14 +278,14 @@ class Node:
                 self._stopping.begin(now)
         self._peer_answers.flow(now)
 
-    def _name(self, connection_id: int, rules: PrincipalRules, certificate: bytes) -> None:
+    def _name(self, connection: Connection, rules: PrincipalRules, certificate: bytes) -> None:
         """Gives a connection the principal of its certificate, or closes it if there is none."""
-        connection = self._connections.get(connection_id)
-        assert connection is not None, f"connection {connection_id} is not open"
         principal = rules.principal_of(certificate)
         if principal is None:
             self._trace.event(
-                CertificateUnnamed(connection_id=connection_id, peer=connection.peer_host)
+                CertificateUnnamed(
+                    connection_id=connection.connection_id, peer=connection.peer_host
+                )
             )
             self._connections.drop(connection)
         else:

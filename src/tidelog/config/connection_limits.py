@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from tidelog.config.property_types import split_list
-from tidelog.config.tls_properties import LISTENER_PREFIX
+from tidelog.config.property_types import LISTENER_PREFIX, split_list
 from tidelog.config.values import ConnectionsConfig
 from tidelog.errors import UsageError
 

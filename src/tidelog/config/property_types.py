@@ -135,6 +135,28 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
+LISTENER_PREFIX: Final = "listener.name."
+"""Begins the name of a property that is set for one listener."""
+
+
+def listener_prefix(listener: str, mechanism: str = "") -> str:
+    """What stands before the name of a property that is set for one listener, or for one SASL
+    mechanism of it."""
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+    return f"{prefix}{mechanism.lower()}." if mechanism else prefix
+
+
+def without_prefixes(settings: Mapping[str, str], *prefixes: str) -> dict[str, str]:
+    """The settings with those of these prefixes in the places of the plain ones; the last prefix
+    goes before the others."""
+    seen = dict(settings)
+    for prefix in prefixes:
+        for name, value in settings.items():
+            if name.startswith(prefix):
+                seen[name.removeprefix(prefix)] = value
+    return seen
+
+
 def split_list(text: str) -> list[str]:
     """The items of a comma-separated list, without blanks around them."""
     return [item.strip() for item in text.split(",") if item.strip()]

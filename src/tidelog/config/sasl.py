@@ -15,7 +15,7 @@ Left out: what a JAAS string says, which `security/jaas.py` reads.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tidelog.config.property_types import split_list
+from tidelog.config.property_types import listener_prefix, split_list
 from tidelog.config.values import JaasSetting, ListenerSasl
 from tidelog.errors import UsageError
 from tidelog.model import Mechanism, Secret
@@ -66,12 +66,8 @@ def parse_mechanism(text: str, setting: str) -> Mechanism:
     raise UsageError(f"`{setting}` is `{name}`, {why}", f"use one of {', '.join(Mechanism)}")
 
 
-def _prefix(listener: str) -> str:
-    return f"listener.name.{listener.lower()}."
-
-
 def _enabled(settings: Mapping[str, str], listener: str) -> tuple[Mechanism, ...]:
-    own = _prefix(listener) + _ENABLED
+    own = listener_prefix(listener) + _ENABLED
     name = own if own in settings else _ENABLED
     mechanisms = [parse_mechanism(m, name) for m in split_list(settings.get(name, _DEFAULT))]
     if not mechanisms:
@@ -80,14 +76,13 @@ def _enabled(settings: Mapping[str, str], listener: str) -> tuple[Mechanism, ...
 
 
 def _jaas(settings: Mapping[str, str], listener: str, mechanism: Mechanism) -> JaasSetting | None:
-    name = f"{_prefix(listener)}{mechanism.lower()}.{_JAAS}"
+    name = listener_prefix(listener, mechanism) + _JAAS
     text = settings.get(name)
     return None if text is None else JaasSetting(name, Secret(text))
 
 
 def _session_ms(settings: Mapping[str, str], listener: str, mechanism: Mechanism) -> int:
-    prefix = _prefix(listener)
-    for before in (f"{prefix}{mechanism.lower()}.", prefix, ""):
+    for before in (listener_prefix(listener, mechanism), listener_prefix(listener), ""):
         name = before + _REAUTHENTICATION
         if name in settings:
             text = settings[name].strip()

@@ -16,12 +16,19 @@ Source: KIP-651 (PEM), KIP-371 (principal mapping), Kafka's broker configuration
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.config.property_types import BadValue, list_of, one_of, parse_value, rows, split_list
+from tidelog.config.property_types import (
+    BadValue,
+    list_of,
+    listener_prefix,
+    one_of,
+    parse_value,
+    rows,
+    split_list,
+    without_prefixes,
+)
 from tidelog.config.values import StoreConfig, TlsConfig
 from tidelog.errors import UsageError
 from tidelog.model import Secret, SecurityProtocol
-
-LISTENER_PREFIX: Final = "listener.name."
 
 _STORE_TYPES: Final = ("JKS", "PKCS12", "PEM")
 
@@ -90,14 +97,10 @@ def of_listener(
     settings: Mapping[str, str], listener: str, protocol: SecurityProtocol
 ) -> dict[str, str]:
     """The settings as one listener sees them, without its prefix."""
-    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
-    seen = dict(settings)
+    plain = dict(settings)
     if protocol.uses_sasl:
-        seen.pop("ssl.client.auth", None)
-    for name, value in settings.items():
-        if name.startswith(prefix):
-            seen[name.removeprefix(prefix)] = value
-    return seen
+        plain.pop("ssl.client.auth", None)
+    return without_prefixes(plain, listener_prefix(listener))
 
 
 def resolve_tls(settings: Mapping[str, str]) -> TlsConfig:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.config.property_types import listener_prefix
 from tidelog.config.values import JaasSetting, ListenerSasl
 from tidelog.env.entropy import Entropy
 from tidelog.errors import UsageError
@@ -112,7 +113,7 @@ def own_logins(sasl: Mapping[str, ListenerSasl], secrets: NodeSecrets) -> dict[s
             continue
         setting = of_listener.jaas.get(mechanism)
         if setting is None:
-            name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+            name = f"{listener_prefix(listener, mechanism)}sasl.jaas.config"
             hint = f'add `{name}={_MODULE_OF[mechanism]} required username="…" password="…";`'
             raise UsageError(f"nodes log in at the listener `{listener}`, and have no name", hint)
         logins[listener] = OwnLogin(mechanism, setting, secrets)

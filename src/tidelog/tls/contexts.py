@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from tidelog.config.property_types import listener_prefix
 from tidelog.config.values import TlsConfig
 from tidelog.errors import UsageError
 from tidelog.tls.cipher_names import restrict
@@ -37,7 +38,7 @@ def server_context(tls: TlsConfig, listener: str) -> ssl.SSLContext:
             f"the listener `{listener}` uses TLS and has no certificate",
             "set `ssl.keystore.location`, or `ssl.keystore.key` and "
             f"`ssl.keystore.certificate.chain` (for this listener only: "
-            f"`listener.name.{listener.lower()}.ssl.keystore.location`)",
+            f"`{listener_prefix(listener)}ssl.keystore.location`)",
         )
     if tls.client_auth != "none":
         if not tls.truststore:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.config import format_properties, parse_properties
+from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.model import Mechanism, Secret
 from tidelog.security.jaas import SCRAM_MODULE, parse_jaas
 from tidelog.testing.cluster_state import read_state
@@ -95,7 +96,7 @@ class LocalSecurity:
             "ssl.client.auth": "required",
             "ssl.principal.mapping.rules": PRINCIPAL_RULES,
             **self._stores(node_name(node_id)),
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": ";".join(f"User:{name}" for name in rulers),
         }
 

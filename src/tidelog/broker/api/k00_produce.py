@@ -3,12 +3,12 @@
 A request with transactional records and no transactional id is refused as a whole, with
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED. With an authorizer the client needs WRITE on the
 transactional id of transactional records, and on each topic. Refused before the log is asked, in
-this order: a topic id
-that is unknown (version 13 and up), a topic or partition that the metadata does not have, zstd
-before version 7, internal topics from clients. Transactional records of more than one producer are
-INVALID_PRODUCER_ID_MAPPING as a whole. `replication/` checks everything else: leadership, min ISR,
-batches, sequences, and with the transaction coordinator whether a transaction may begin in a
-partition (KIP-890). From version 12 on clients leave it to the leader to add the partition.
+this order: a topic id that is unknown (version 13 and up), a topic or partition that the metadata
+does not have, zstd before version 7, internal topics from clients. Transactional records of more
+than one producer are INVALID_PRODUCER_ID_MAPPING as a whole. `replication/` checks everything else:
+leadership, min ISR, batches, sequences, and with the transaction coordinator whether a transaction
+may begin in a partition (KIP-890). From version 12 on clients leave it to the leader to add the
+partition.
 
 With acks=0 there is no response at all; when a partition failed, the connection is closed, because
 that is the only way for the client to notice. On NOT_LEADER_OR_FOLLOWER the answer names the

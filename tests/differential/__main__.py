@@ -37,6 +37,8 @@ CONFIG: Final = {
     "share.coordinator.state.topic.num.partitions": "1",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    # A broker that gets no CPU for a while is not fenced, or its partitions were gone.
+    "broker.session.timeout.ms": "60000",
 }
 """What both brokers are given beyond ports and directories."""
 

@@ -31,6 +31,8 @@ READS: Final = frozenset(
         K.OFFSET_FETCH,
         K.DESCRIBE_GROUPS,
         K.CONSUMER_GROUP_DESCRIBE,
+        K.SHARE_GROUP_DESCRIBE,
+        K.DESCRIBE_SHARE_GROUP_OFFSETS,
         K.LIST_GROUPS,
         K.DESCRIBE_TRANSACTIONS,
         K.LIST_TRANSACTIONS,
@@ -56,10 +58,18 @@ ANSWER_S: Final = 8.0
 LATER_S: Final = 3.0
 AGAIN_S: Final = 1.5
 PAUSE_S: Final = 0.01
-METADATA_S: Final = 0.15
-"""How long a change of topics may take to reach all parts of a broker that look at them."""
+LATER_PARTS_S: Final = 0.25
+"""How long a change of topics may take to reach all parts of a broker that look at them, and the
+states of share partitions to begin."""
 
-TOPIC_CHANGES: Final = frozenset((K.CREATE_TOPICS, K.DELETE_TOPICS, K.CREATE_PARTITIONS))
+HAS_LATER_PARTS: Final = frozenset(
+    (
+        *(K.CREATE_TOPICS, K.DELETE_TOPICS, K.CREATE_PARTITIONS),
+        *(K.SHARE_GROUP_HEARTBEAT, K.ALTER_SHARE_GROUP_OFFSETS),
+    )
+)
+"""What goes on in a broker when it has been answered."""
+
 PREPARING: Final = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
@@ -109,8 +119,9 @@ class Pair:
                     return Outcome(sent, None, ())
                 if found := self._compare(by_number[number]):
                     return Outcome(sent, by_number[number], found)
-            if found := self._unequal_waits():
-                return Outcome(sent, found[0], (found[1],))
+            if waits := self._unequal_waits():
+                known = is_known(*waits)
+                return Outcome(sent, None if known else waits[0], () if known else (waits[1],))
         return Outcome(sent, None, ())
 
     def _await(self, step: Step) -> None:
@@ -193,8 +204,8 @@ class Pair:
     def _settle(self, step: Step) -> None:
         """Waits until what the step began is over: what comes next would meet it in one broker
         and not in the other."""
-        if step.key in TOPIC_CHANGES:
-            time.sleep(METADATA_S)
+        if step.key in HAS_LATER_PARTS:
+            time.sleep(LATER_PARTS_S)
         if step.key not in (K.END_TXN, K.INIT_PRODUCER_ID) or not step.body:
             return
         name = resolve(step.body["transactional_id"], {}, self._prefix)

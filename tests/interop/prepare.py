@@ -4,7 +4,7 @@
 
 makes, below `build/interop/`:
 
-- `jars/kafka` and `jars/connector`, by Maven, as `jars.xml` lists them;
+- `jars/kafka`, `jars/connector` and `jars/streams`, by Maven, as `jars.xml` lists them;
 - `venv`, with the pyspark that the connector was built for; it is older than the project's own.
 
 Each part is made once and remade when what it was made from has changed: a stamp file holds the
@@ -30,6 +30,7 @@ HERE: Final = Path(__file__).parent
 PLACE: Final = HERE.parent.parent / "build" / "interop"
 KAFKA_JARS: Final = PLACE / "jars" / "kafka"
 CONNECTOR_JARS: Final = PLACE / "jars" / "connector"
+STREAMS_JARS: Final = PLACE / "jars" / "streams"
 CONNECTOR_PYTHON: Final = PLACE / "venv" / "bin" / "python"
 KAFKA_VERSION: Final = "4.3.1"
 _VERSION: Final = "<kafka.version>{}</kafka.version>"
@@ -54,7 +55,7 @@ def main() -> int:
 
 
 def make_jars() -> None:
-    """Apache Kafka's jars and the connector's."""
+    """Apache Kafka's jars, and those of the connector and of Kafka Streams."""
     source = HERE / "jars.xml"
 
     def make() -> None:

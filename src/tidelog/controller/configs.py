@@ -135,6 +135,9 @@ def _decide_resource(
         kept = {change.name for change in item.changes}
         written = {**{name: None for name in current if name not in kept}, **written}
     _validate(view, resource, written)
+    if resource.resource_type == TOPIC_RESOURCE and view.image.topic(resource.name) is None:
+        text = f"The topic '{resource.name}' does not exist."
+        raise ProtocolError(code_of_unknown(resource.name), text)
     records: list[MetadataRecord] = [
         config_record(resource, name, value) for name, value in written.items()
     ]
@@ -172,12 +175,9 @@ def _forgotten_elrs(after: View, topic: str) -> list[MetadataRecord]:
 
 
 def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
+    """The resource; of a topic is looked at last whether it exists, as in Kafka."""
     name = item.resource_name
-    if item.resource_type == TOPIC_RESOURCE:
-        if view.image.topic(name) is None:
-            text = f"The topic '{name}' does not exist."
-            raise ProtocolError(code_of_unknown(name), text)
-    elif item.resource_type == BROKER_RESOURCE:
+    if item.resource_type == BROKER_RESOURCE:
         known = {str(broker_id) for broker_id in view.image.brokers}
         if name and not (name.isascii() and name.isdigit()):
             text = f"Invalid broker name '{name}': a broker id is a number."
@@ -190,7 +190,7 @@ def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
         if not name:
             text = "Default group resources are not allowed."
             raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-    else:
+    elif item.resource_type != TOPIC_RESOURCE:
         text = f"Unsupported config resource type {item.resource_type}."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     return ConfigResource(item.resource_type, name)

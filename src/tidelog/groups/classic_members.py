@@ -93,8 +93,11 @@ class ClassicMembers:
                 draft, member_id, _wanted(draft, request, member_id, said), self._held(said), now
             )
         except ProtocolError as error:
-            known = member_id if error.code is ErrorCode.MEMBER_ID_REQUIRED else request.member_id
-            self._env.answer(reply_to, JoinGroupResult(error.code, known))
+            is_given = error.code is ErrorCode.MEMBER_ID_REQUIRED
+            named = member_id if is_given else NO_MEMBER
+            if error.code is ErrorCode.INVALID_SESSION_TIMEOUT:
+                named = request.member_id
+            self._env.answer(reply_to, JoinGroupResult(error.code, named))
             return
         if is_last and self._migration.may_downgrade(draft.group, ()):
             is_new = draft.group.group_epoch > group.group_epoch

@@ -95,14 +95,14 @@ class Membership:
 
     def leave(self, request: LeaveGroup, reply_to: ReplyTo, now: Instant) -> None:
         """Members leave at once; the answer waits for the record of what is left, if any."""
+        if not request.group_id:
+            self._env.answer(reply_to, LeaveGroupResult(ErrorCode.INVALID_GROUP_ID))
+            return
         results: list[tuple[Leaver, ErrorCode]] = []
         group = self._env.find(request.group_id)
         if group is None:
-            code = ErrorCode.INVALID_GROUP_ID
-            if request.group_id:
-                code = ErrorCode.NONE
-                results = [(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.leavers]
-            self._env.answer(reply_to, LeaveGroupResult(code, tuple(results)))
+            results = [(each, ErrorCode.UNKNOWN_MEMBER_ID) for each in request.leavers]
+            self._env.answer(reply_to, LeaveGroupResult(ErrorCode.NONE, tuple(results)))
             return
         for leaver in request.leavers:
             results.append((leaver, self._leave(group, leaver, now)))

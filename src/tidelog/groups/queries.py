@@ -103,8 +103,7 @@ class Queries:
         elif image is not None and image.shares is not None:
             self._delete_shares(request, image.shares, reply_to)
         elif group is None:
-            code = ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
-            self._env.answer(reply_to, DeleteGroupResult(code))
+            self._env.answer(reply_to, DeleteGroupResult(ErrorCode.GROUP_ID_NOT_FOUND))
         elif group.members or group.state is not GroupState.EMPTY:
             self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
         else:
@@ -122,7 +121,9 @@ class Queries:
         if group.subscriptions:
             self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
             return
-        records: list[GroupsRecord] = [OffsetRecord(group_id, each, None) for each in image.offsets]
+        records: list[GroupsRecord] = [
+            OffsetRecord(group_id, each, None) for each in image.all_offsets
+        ]
         records += group.tombstones(group_id)
         self._env.write(records, DeleteGroupResult(ErrorCode.NONE), reply_to)
 

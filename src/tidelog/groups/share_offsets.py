@@ -46,7 +46,9 @@ class ShareOffsets:
         asked = named_states((each for each, _ in request.partitions), env.topics)
         states = initializing(known.known_states, asked, env.topics)
         wanted = WantedStates(group_id, known.group_epoch, request.partitions)
-        self._write(group_id, known, states, ShareOffsetsResult(wanted=wanted), reply_to)
+        records = [ShareGroupRecord(ShareKind.STATES, group_id, "", states)]
+        is_same = group is not None and states == known.known_states
+        env.write([] if is_same else records, ShareOffsetsResult(wanted=wanted), reply_to)
 
     def delete(self, request: DeleteShareOffsets, reply_to: ReplyTo) -> None:
         """The answer says what is to be deleted, and what is not there."""

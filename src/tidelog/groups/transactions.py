@@ -83,10 +83,11 @@ def without(waiting: Waiting, topic_partition: TopicPartition) -> Waiting:
     """What waits when an offset is deleted."""
     if not waits_for(waiting, topic_partition):
         return waiting
-    return {
+    left = {
         producer_id: {key: value for key, value in commits.items() if key != topic_partition}
         for producer_id, commits in waiting.items()
     }
+    return {producer_id: commits for producer_id, commits in left.items() if commits}
 
 
 def fault_of(group: ClassicGroup | None, commit: CommitOffsets) -> ErrorCode:

@@ -14,7 +14,9 @@ written. While they are, a client that asks to begin, to add or to end comes aga
 producer's epoch only after that. (EndTxn of the older protocol is judged first.)
 
 The transaction of a producer that is fenced, by a new producer or by the time-out, is aborted with
-the next epoch in all versions; that epoch is given to no client.
+the next epoch in all versions. In version 2 the producer that had it goes on with that epoch if it
+is the first to ask for one (InitProducerId with the epoch that it knows); a new producer, and each
+producer before, gets the epoch behind it.
 
 Epochs end at `LAST_EPOCH`; behind it the producer gets a new producer id. Its last epoch but one is
 the last that a client sees: the one behind it is for the markers.
@@ -102,10 +104,11 @@ def init_producer(known: Transaction | None, request: InitProducerId, wall_ms: i
         return ErrorCode.PRODUCER_FENCED
     if not known.state.is_idle:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    if has_been and request.producer_epoch != known.producer_epoch:
-        if request.producer_epoch != known.last_producer_epoch:
-            return ErrorCode.PRODUCER_FENCED
-        # A repetition: the answer to the first request was lost.
+    is_other = has_been and request.producer_epoch != known.producer_epoch
+    if is_other and request.producer_epoch != known.last_producer_epoch:
+        return ErrorCode.PRODUCER_FENCED
+    if is_other and known.producer_epoch < LAST_EPOCH:
+        # A repetition: the answer to the first request was lost, or its transaction was fenced.
         epochs = (known.producer_id, known.producer_epoch, known.last_producer_epoch)
     elif known.producer_epoch < EXHAUSTED_EPOCH:
         last = known.producer_epoch if has_been else NO_PRODUCER_EPOCH
@@ -113,7 +116,7 @@ def init_producer(known: Transaction | None, request: InitProducerId, wall_ms: i
     elif request.fresh_producer_id == NO_PRODUCER_ID:
         return ProducerIdNeeded()
     else:
-        last = known.producer_epoch if has_been else NO_PRODUCER_EPOCH
+        last = request.producer_epoch if has_been else NO_PRODUCER_EPOCH
         epochs = (request.fresh_producer_id, 0, last)
     producer_id, producer_epoch, last_producer_epoch = epochs
     return _changed(
@@ -140,14 +143,15 @@ def _may_go_on(known: Transaction, request: InitProducerId) -> bool:
 
 
 def fence(known: Transaction, client_version: int, wall_ms: int) -> Transaction:
-    """The open transaction is aborted with the next epoch, which its producer does not have."""
-    assert known.producer_epoch < LAST_EPOCH, f"epoch {known.producer_epoch} cannot be fenced"
+    """The open transaction is aborted with the next epoch, which its producer does not have. No
+    client is given the last epoch; a transaction of one that claims it is aborted with it."""
+    may_return = client_version >= EPOCH_PER_TRANSACTION
     return _changed(
         known,
         wall_ms,
         state=TransactionState.PREPARE_ABORT,
-        producer_epoch=known.producer_epoch + 1,
-        last_producer_epoch=NO_PRODUCER_EPOCH,
+        producer_epoch=min(known.producer_epoch + 1, LAST_EPOCH),
+        last_producer_epoch=known.producer_epoch if may_return else NO_PRODUCER_EPOCH,
         client_version=client_version,
     )
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
+from tests.unit.groups.rig import DELAY_MS, T0, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import LeaveGroup, Leaver, SyncGroup
-from tidelog.groups.records import GroupRecord, decode
+from tidelog.groups.messages import CommitOffsets, LeaveGroup, Leaver, SyncGroup
+from tidelog.groups.records import CommittedOffset, GroupRecord, decode
 from tidelog.rsm.coordinator import Refused
 
 
@@ -181,6 +181,7 @@ def test_each_leaver_has_an_answer_of_its_own(rig):
 
 
 def test_leaving_what_does_not_exist(rig):
+    rig.ask(CommitOffsets("", -1, "", None, ((T0, CommittedOffset(3)),)))
     assert rig.ask(leave("who", group_id="")).error_code is ErrorCode.INVALID_GROUP_ID
     answer = rig.ask(leave("who", group_id="nothing"))
     assert answer.error_code is ErrorCode.NONE

@@ -157,8 +157,10 @@ def test_who_may_not_join(settings, values, code):
 
 def test_a_protocol_that_no_other_classic_member_has():
     rig, _, _ = upgraded()
-    answer = rig.ask(join(protocols=(GroupProtocol("other", said("t")),)))
+    member_id = next(iter(rig.group().subscriptions))
+    answer = rig.ask(join(member_id, protocols=(GroupProtocol("other", said("t")),)))
     assert answer.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert answer.member_id == ""
 
 
 def test_a_static_member_has_one_process():

@@ -49,7 +49,7 @@ def test_what_does_not_exist_is_dead(rig):
     found = rig.ask(DescribeGroup("nothing"))
     assert (found.error_code, found.state) == (ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD)
     assert rig.ask(DeleteGroup("nothing")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
-    assert rig.ask(DeleteGroup("")).error_code is ErrorCode.INVALID_GROUP_ID
+    assert rig.ask(DeleteGroup("")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_without_members_is_deleted_as_a_whole(rig):

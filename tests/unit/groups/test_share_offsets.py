@@ -48,6 +48,11 @@ def test_a_group_that_does_not_exist_is_made():
     wanted = tuple((each, 7) for each in partitions("t", 0))
     assert rig.ask(AlterShareOffsets("g", wanted)).wanted.state_epoch == 1
     listed = rig.coordinator.list_groups()
+    rig.ask(AlterShareOffsets("none of its partitions exists", ()))
+    assert {each.group_id for each in rig.coordinator.list_groups()} == {
+        "g",
+        "none of its partitions exists",
+    }
     assert listed == [ListedGroup("g", "share", GroupState.EMPTY, GroupType.SHARE)]
 
 

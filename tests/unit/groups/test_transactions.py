@@ -110,6 +110,7 @@ def test_what_is_deleted_does_not_come_back():
     rig.ask(DeleteOffsets("g", (T0,)))
     assert committed(rig) == [None, "unstable"]
     assert rig.ask(DeleteGroup("g")).error_code is ErrorCode.NONE
+    assert rig.ask(DeleteGroup("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     end(rig, A)
     assert committed(rig) == [None, None] and not len(rig.coordinator.committed.groups)
 

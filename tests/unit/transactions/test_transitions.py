@@ -253,6 +253,34 @@ def test_an_end_with_the_last_epoch_changes_the_producer_id(commit):
 # Fences and completions --------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("version", [0, 2])
+def test_a_producer_that_comes_again_after_its_fence(version):
+    """R31: with transactions of version 2 it goes on, unless a new producer came first."""
+    done = complete(fence(known(ONGOING), version, NOW), NOW)
+    if version == 0:
+        assert init_producer(done, init(7, 5), NOW) is FENCED
+        return
+    again = init_producer(done, init(7, 5), NOW)
+    assert isinstance(again, Transaction)
+    assert (again.producer_id, again.producer_epoch) == (7, 6)
+    new = init_producer(done, init(), NOW)
+    assert isinstance(new, Transaction)
+    assert (new.producer_epoch, init_producer(new, init(7, 5), NOW)) == (7, FENCED)
+
+
+def test_the_last_epoch_is_given_to_nobody():
+    """R30: it is for markers only, and a transaction of one who claims it ends all the same."""
+    done = complete(fence(known(ONGOING, EXHAUSTED_EPOCH), 2, NOW), NOW)
+    assert done.producer_epoch == LAST_EPOCH
+    after = init_producer(done, init(7, EXHAUSTED_EPOCH, fresh=9), NOW)
+    assert isinstance(after, Transaction)
+    assert (after.producer_id, after.producer_epoch) == (9, 0)
+    repeated = init_producer(after, init(7, EXHAUSTED_EPOCH), NOW)
+    assert isinstance(repeated, Transaction)
+    assert (repeated.producer_id, repeated.producer_epoch) == (9, 0)
+    assert fence(known(ONGOING, LAST_EPOCH), 2, NOW).producer_epoch == LAST_EPOCH
+
+
 @pytest.mark.parametrize("epoch", [5, EXHAUSTED_EPOCH])
 def test_a_fence_takes_one_epoch(epoch):
     after = fence(known(ONGOING, epoch), 2, NOW)

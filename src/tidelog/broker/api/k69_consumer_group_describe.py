@@ -1,6 +1,7 @@
 """ConsumerGroupDescribe (69), versions 0-1: the members of consumer groups (KIP-848).
 
-Of each member: what it is subscribed to, what it has, and what it shall have. The coordinator of
+Of each member: what it is subscribed to, what it has (that which it has to give back included), and
+what it shall have. The coordinator of
 each group answers with what is committed. A group that does not exist, or is a classic one, is
 GROUP_ID_NOT_FOUND; clients then ask DescribeGroups. Partitions of deleted topics are left out.
 """
@@ -90,7 +91,7 @@ def _member_row(group: ConsumerGroup, member_id: str, image: MetadataImage) -> d
         "client_host": member.client_host,
         "subscribed_topic_names": member.topic_names,
         "subscribed_topic_regex": member.regex or "",
-        "assignment": {"topic_partitions": named(current.assigned, image)},
+        "assignment": {"topic_partitions": named((*current.assigned, *current.revoking), image)},
         "target_assignment": {"topic_partitions": named(group.target(member_id), image)},
         "member_type": _CONSUMER_MEMBER if member.classic is None else _CLASSIC_MEMBER,
     }

@@ -15,6 +15,7 @@ Source: the layout in `record.py`.
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ from tidelog.records.record import decode_varint
 LEAST_RECORDS: Final = 8
 """On average, or the runs of a batch cost more than walking."""
 _TRIED_RUNS: Final = 4
+_KEYS_AT_ONCE: Final = 16
 _CONTINUES: Final = bytes(byte >> 7 for byte in range(256))
 """For `translate`: 1 where another byte of the varint follows."""
 _DENSE_1: Final = bytes(range(0, 128, 2))
@@ -42,9 +44,16 @@ class RecordRun(NamedTuple):
     """Of each."""
     deltas: Sequence[int]
     """The offset delta of each."""
-    keys: Sequence[bytes] | None
-    """`None` if they have none."""
+    key_at: int
+    """Where the key is in each."""
+    key_bytes: int
+    """Of each; -1 if they have none."""
     has_values: bool
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether they have keys; they may be empty."""
+        return self.key_bytes >= 0
 
     @property
     def end(self) -> int:
@@ -79,6 +88,17 @@ def offsets_of(run: RecordRun, base_offset: int) -> Sequence[int]:
     return [base_offset + delta for delta in deltas]
 
 
+def keys_of(run: RecordRun, body: bytes) -> list[bytes]:
+    """The key of each record of a run with keys."""
+    several = _key_form(run.key_at, run.key_bytes, run.size_bytes, _KEYS_AT_ONCE)
+    single = _key_form(run.key_at, run.key_bytes, run.size_bytes, 1)
+    cut = run.end - (run.end - run.start) % several.size
+    with memoryview(body) as view:
+        keys = list(chain.from_iterable(several.iter_unpack(view[run.start : cut])))
+        keys.extend(chain.from_iterable(single.iter_unpack(view[cut : run.end])))
+    return keys
+
+
 def timestamps_of(body: bytes, start: int, stop: int, size_bytes: int) -> list[int]:
     """The timestamp deltas of records of one run, which need not be all of it."""
     _, place = decode_varint(body, start)
@@ -106,12 +126,9 @@ def _run_at(body: bytes, start: int, most: int) -> RecordRun | None:
     if not alike:
         return None
     stop = start + alike * size_bytes
-    keys = None
-    if key_bytes >= 0:
-        form = _key_form(after_key_length - start, key_bytes, size_bytes)
-        keys = [key for (key,) in form.iter_unpack(memoryview(body)[start:stop])]
     deltas = _deltas(body, after_timestamp, after_delta, stop, size_bytes)
-    return RecordRun(start, size_bytes, deltas, keys, body[value_at] != 1)
+    key_at = after_key_length - start
+    return RecordRun(start, size_bytes, deltas, key_at, max(-1, key_bytes), body[value_at] != 1)
 
 
 def _alike(column: bytes) -> int:
@@ -119,9 +136,9 @@ def _alike(column: bytes) -> int:
     return len(column) - len(column.lstrip(column[:1]))
 
 
-@lru_cache(maxsize=64)
-def _key_form(before: int, key_bytes: int, size_bytes: int) -> Struct:
-    return Struct(f"{before}x{key_bytes}s{size_bytes - before - key_bytes}x")
+@lru_cache(maxsize=128)
+def _key_form(before: int, key_bytes: int, size_bytes: int, count: int) -> Struct:
+    return Struct(f"{before}x{key_bytes}s{size_bytes - before - key_bytes}x" * count)
 
 
 def _deltas(body: bytes, place: int, after: int, stop: int, size_bytes: int) -> Sequence[int]:

@@ -24,6 +24,10 @@ def walk_records(body: bytes, count: int) -> Iterator[WalkedRecord]:
             byte = body[pos]
             if byte < 128:
                 length, pos = (byte >> 1) ^ -(byte & 1), pos + 1
+            elif (high := body[pos + 1]) < 128:
+                # Two bytes: of most records, and of most offsets; a call takes as long as the rest.
+                byte = high << 7 | byte & 127
+                length, pos = (byte >> 1) ^ -(byte & 1), pos + 2
             else:
                 length, pos = decode_varint(body, pos)
             end = pos + length
@@ -35,6 +39,9 @@ def walk_records(body: bytes, count: int) -> Iterator[WalkedRecord]:
             byte = body[pos + 1]
             if byte < 128:
                 delta, pos = (byte >> 1) ^ -(byte & 1), pos + 2
+            elif (high := body[pos + 2]) < 128:
+                byte = high << 7 | byte & 127
+                delta, pos = (byte >> 1) ^ -(byte & 1), pos + 3
             else:
                 delta, pos = decode_varint(body, pos + 1)
             byte = body[pos]

@@ -6,7 +6,7 @@ import pytest
 
 from tidelog.env.prng import Prng
 from tidelog.records.record import Record, encode_records
-from tidelog.records.record_runs import find_runs, offsets_of, timestamps_of
+from tidelog.records.record_runs import find_runs, keys_of, offsets_of, timestamps_of
 from tidelog.records.walking import timestamp_delta_of, walk_records
 
 BASE_MS = 1_000
@@ -41,7 +41,9 @@ def test_runs_are_what_is_walked(seed: int) -> None:
         return
     deltas = list(chain.from_iterable(run.deltas for run in runs))
     assert deltas == [delta for _, _, delta, _, _ in walked]
-    keys = chain.from_iterable(run.keys or [None] * len(run.deltas) for run in runs)
+    keys = chain.from_iterable(
+        keys_of(run, body) if run.has_keys else [None] * len(run.deltas) for run in runs
+    )
     assert list(keys) == [key for _, _, _, key, _ in walked]
     assert [run.has_values for run in runs for _ in run.deltas] == [one[4] for one in walked]
     starts = [at for run in runs for at in range(run.start, run.end, run.size_bytes)]

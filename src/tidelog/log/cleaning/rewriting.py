@@ -23,14 +23,15 @@ meaning and a producer's next sequence still follows.
 Source: Kafka's `Cleaner.cleanInto`, `MemoryRecords.filterTo`; KIP-534.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import le
+from typing import Final, NamedTuple
 
 from tidelog.limits import RECORDS_CLEANED_PER_STEP, RECORDS_OF_RUNS_PER_WORK
 from tidelog.log.batch_file import ScannedBatch
-from tidelog.log.cleaning.offset_map import OffsetMap
+from tidelog.log.cleaning.offset_map import NEWEST, TOMBSTONE, OffsetMap
 from tidelog.log.cleaning.transactions import SeenTransactions
 from tidelog.model import NO_TIMESTAMP
 from tidelog.records.batch import (
@@ -42,8 +43,10 @@ from tidelog.records.batch import (
 )
 from tidelog.records.compression import Codec, decompress
 from tidelog.records.compression import compress as compress_body
-from tidelog.records.record_runs import RecordRun, find_runs, offsets_of, timestamps_of
+from tidelog.records.record_runs import RecordRun, find_runs, keys_of, offsets_of, timestamps_of
 from tidelog.records.walking import timestamp_delta_of, walk_records, with_timestamp_delta
+
+_NEWEST_ONLY: Final = bytes(mark & NEWEST for mark in range(256))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +122,9 @@ class _Kept:
         self.pieces.append((start, stop, stop - start))
         self.count += 1
 
-    def add_some(self, run: RecordRun, flags: list[bool]) -> None:
+    def add_some(self, run: RecordRun, flags: Sequence[int]) -> None:
         """Those records of a run that have a flag."""
-        size_bytes, count = run.size_bytes, flags.count(True)
+        size_bytes, count = run.size_bytes, flags.count(1)
         self.count += count
         if count == len(flags):
             self.pieces.append((run.start, run.end, size_bytes))
@@ -139,7 +142,15 @@ class _Kept:
 
 
 def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | int]:
-    header = batch.header
+    header, marks = batch.header, rules.newest.marks_of(batch.header)
+    if marks is not None:
+        stays = marks.count(NEWEST)
+        if stays == header.record_count and stays:
+            yield batch.data
+            return
+        if not stays and NEWEST | TOMBSTONE not in marks:
+            yield _emptied(header, rules)
+            return
     body = decompress(header.codec, batch.data[HEADER_BYTES:])
     horizon_ms = header.delete_horizon_ms
     tombstones_stay = horizon_ms is None or rules.wall_ms < horizon_ms
@@ -147,10 +158,11 @@ def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | int]:
     runs = None
     if header.last_offset < rules.newest.end_offset:
         runs = find_runs(body, header.record_count, RECORDS_CLEANED_PER_STEP)
+    judge = _Judge(header, body, rules.newest, marks, tombstones_stay)
     if runs is None:
-        yield from _keep_walked(header, body, rules, tombstones_stay, kept)
+        yield from judge.walk(kept)
     else:
-        yield from _keep_runs(header, runs, rules, tombstones_stay, kept)
+        yield from judge.look_at(runs, kept)
     needs_horizon = kept.has_tombstones and horizon_ms is None
     if kept.count == header.record_count and kept.count and not needs_horizon:
         yield batch.data
@@ -160,36 +172,50 @@ def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | int]:
         yield from _with_records(header, body, kept, rules if needs_horizon else None)
 
 
-def _keep_walked(
-    header: BatchHeader, body: bytes, rules: Rules, tombstones_stay: bool, kept: _Kept
-) -> Iterator[int]:
-    """Looks at one record after the other."""
-    base_offset, newest, end = header.base_offset, rules.newest.newest, rules.newest.end_offset
-    number = 0
-    for number, record in enumerate(walk_records(body, header.record_count), start=1):
-        start, stop, delta, key, has_value = record
-        offset = base_offset + delta
-        if offset >= end or (
-            key is not None and offset >= newest(key) and (has_value or tombstones_stay)
-        ):
-            kept.add(start, stop)
-            kept.has_tombstones |= not has_value
-        if number % RECORDS_CLEANED_PER_STEP == 0:
-            yield RECORDS_CLEANED_PER_STEP
-    yield number % RECORDS_CLEANED_PER_STEP
+class _Judge(NamedTuple):
+    """Which records of one batch stay."""
 
+    header: BatchHeader
+    body: bytes
+    newest: OffsetMap
+    marks: bytearray | None
+    """Of the batch; without them the keys are looked up."""
+    tombstones_stay: bool
 
-def _keep_runs(
-    header: BatchHeader, runs: list[RecordRun], rules: Rules, tombstones_stay: bool, kept: _Kept
-) -> Iterator[int]:
-    """The same for records below what the map knows."""
-    for run in runs:
-        if run.keys is not None and (run.has_values or tombstones_stay):
-            offsets = offsets_of(run, header.base_offset)
-            flags = list(map(le, rules.newest.newest_of(run.keys), offsets))
-            kept.has_tombstones |= not run.has_values and True in flags
-            kept.add_some(run, flags)
-        yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
+    def walk(self, kept: _Kept) -> Iterator[int]:
+        """Looks at one record after the other."""
+        base_offset, end = self.header.base_offset, self.newest.end_offset
+        marks, number = self.marks or b"", 0
+        records = walk_records(self.body, self.header.record_count)
+        for number, (start, stop, delta, key, has_value) in enumerate(records, start=1):
+            offset = base_offset + delta
+            if 0 <= delta < len(marks):
+                stays = marks[delta] & NEWEST
+            else:
+                stays = key is not None and offset >= self.newest.newest(key)
+            if offset >= end or (stays and (has_value or self.tombstones_stay)):
+                kept.add(start, stop)
+                kept.has_tombstones |= not has_value
+            if number % RECORDS_CLEANED_PER_STEP == 0:
+                yield RECORDS_CLEANED_PER_STEP
+        yield number % RECORDS_CLEANED_PER_STEP
+
+    def look_at(self, runs: list[RecordRun], kept: _Kept) -> Iterator[int]:
+        """The same for records below what the map knows."""
+        for run in runs:
+            if run.has_keys and (run.has_values or self.tombstones_stay):
+                flags = self._flags_of(run)
+                kept.has_tombstones |= not run.has_values and 1 in flags
+                kept.add_some(run, flags)
+            yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
+
+    def _flags_of(self, run: RecordRun) -> Sequence[int]:
+        """1 for each record that is the newest of its key."""
+        deltas, marks = run.deltas, self.marks
+        if marks is not None and isinstance(deltas, range) and deltas.stop <= len(marks):
+            return marks[deltas.start : deltas.stop].translate(_NEWEST_ONLY)
+        offsets = offsets_of(run, self.header.base_offset)
+        return list(map(le, self.newest.newest_of(keys_of(run, self.body)), offsets))
 
 
 def _with_records(

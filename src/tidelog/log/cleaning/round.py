@@ -19,6 +19,7 @@ Source: Kafka's `Cleaner.doClean`, `groupSegmentsBySize`.
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from tidelog.limits import RECORDS_CLEANED_PER_STEP, RECORDS_OF_RUNS_PER_WORK
@@ -34,7 +35,7 @@ from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import decompress
-from tidelog.records.record_runs import find_runs, offsets_of
+from tidelog.records.record_runs import find_runs, keys_of, offsets_of
 from tidelog.records.walking import walk_records
 
 _BATCH_WORK: Final = 10
@@ -126,6 +127,7 @@ class CleaningRound:
     def _steps(self) -> Generator[int, None, None]:
         """The whole round; yields the work done since the last time."""
         yield from self._note_keys()
+        yield from self._newest.mark_newest()
         end = self._newest.end_offset
         seen = SeenTransactions()
         rules = self._rules()
@@ -139,10 +141,12 @@ class CleaningRound:
     def _note_keys(self) -> Iterator[int]:
         start, end = self._part.dirty_start, self._part.end
         newest, seen = self._newest, SeenTransactions()
-        newest.end_offset = start
+        newest.begin(start)
         segments = [one for one in self._segments_from(start) if one.base_offset < end]
         for segment in segments:
-            seen.expect(self._aborted_in(segment))
+            # The marker of one that has ended before would never be met.
+            aborted = self._aborted_in(segment)
+            seen.expect(one for one in aborted if one.last_offset >= start)
             position = segment.locate(start)
             for batch in segment.batches.scan(position) if position is not None else ():
                 header = batch.header
@@ -160,26 +164,24 @@ class CleaningRound:
 
     def _note_keys_of(self, batch: ScannedBatch) -> Iterator[int]:
         """Of one batch; yields the work."""
-        newest, start = self._newest, self._part.dirty_start
-        base_offset, count = batch.header.base_offset, batch.header.record_count
-        body = decompress(batch.header.codec, batch.data[HEADER_BYTES:])
+        newest, header = self._newest, batch.header
+        base_offset, count = header.base_offset, header.record_count
+        newest.begin_batch(header)
+        body = decompress(header.codec, batch.data[HEADER_BYTES:])
         runs = None
-        if base_offset >= start:
+        if base_offset >= self._part.dirty_start:
             runs = find_runs(body, count, RECORDS_CLEANED_PER_STEP)
         if runs is not None:
             for run in runs:
-                if run.keys is not None:
-                    newest.put_all(run.keys, offsets_of(run, base_offset))
+                if run.has_keys:
+                    offsets = offsets_of(run, base_offset)
+                    newest.put_all(keys_of(run, body), offsets, has_values=run.has_values)
                 yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
             return
-        number = 0
-        for number, record in enumerate(walk_records(body, count), start=1):
-            key = record[3]
-            if key is not None and base_offset + record[2] >= start:
-                newest.put(key, base_offset + record[2])
-            if not number % RECORDS_CLEANED_PER_STEP:
-                yield RECORDS_CLEANED_PER_STEP
-        yield number % RECORDS_CLEANED_PER_STEP
+        records = walk_records(body, count)
+        while some := list(islice(records, RECORDS_CLEANED_PER_STEP)):
+            newest.put(some, base_offset)
+            yield len(some)
 
     def _segments_from(self, offset: int) -> list[Segment]:
         return self._state.segments.covering(offset)[:-1]

@@ -12,6 +12,7 @@ from tests.unit.log.cleaning.bench import (
 )
 from tests.unit.log.harness import PARTITION
 from tidelog.env.prng import Prng
+from tidelog.log.cleaning.offset_map import OffsetMap
 from tidelog.records.batch import iter_headers
 
 
@@ -51,6 +52,31 @@ def test_a_cleaned_log_says_the_same(seed: int) -> None:
             sequences_of(log).items()
             >= {producer: state for producer, state in sequences.items() if state[1] >= 0}.items()
         )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_marks_say_what_keys_say(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of one layout and others, beyond the last mark too: a cleaner that looks up every key
+    leaves the same bytes."""
+
+    def cleaned() -> list[bytes]:
+        prng = Prng(seed)
+        bench = CleaningBench(segment_bytes=6000)
+        for _ in range(40):
+            tombstones = prng.chance(1, 5)
+            value_bytes = prng.choice((20, 20, prng.between(1, 90)))
+            pairs = [
+                (b"%03d" % prng.below(150), None if tombstones else b"v" * value_bytes)
+                for _ in range(prng.choice((1, 12, 40)))
+            ]
+            bench.put(*pairs, codec=prng.choice((0, 0, 1)))
+        full(bench, 1)
+        assert bench.clean(keys=prng.choice((60, 1000)))
+        return [batch.data for segment in bench.log.segments for batch in segment.batches.scan()]
+
+    with_marks = cleaned()
+    monkeypatch.setattr(OffsetMap, "marks_of", lambda *_: None)
+    assert with_marks == cleaned()
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -96,3 +122,19 @@ def test_small_segments_become_one() -> None:
     found = bench.log.read(10, 1 << 20, bench.log.log_end_offset, at_least_one=True)
     headers = [header for _, header in iter_headers(b"".join(map(bytes, found.chunks)))]  # type: ignore[arg-type]
     assert headers[0].base_offset > 40
+
+
+def test_an_abort_before_the_dirty_part_is_over() -> None:
+    """The next transaction of that producer was taken for aborted, so old values of its keys
+    stayed."""
+    bench = CleaningBench(segment_bytes=10_000)
+    bench.put((b"k", b"old"))
+    bench.put((b"k", b"aborted"), producer=3, txn=1)
+    bench.end(3, commit=False)
+    bench.put((b"k", b"new"), producer=3, txn=1)
+    bench.end(3, commit=True)
+    full(bench, 1)
+    bench.log.cleaned_to = 3
+    assert bench.clean()
+    found = [one[2] for one in committed_records(bench.log) if one[1] == b"k"]
+    assert found == [b"new"]

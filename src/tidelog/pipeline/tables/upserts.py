@@ -233,21 +233,23 @@ def merge(task: MergeTask) -> Merged:
     """Writes the bucket anew, with the changes. Raises `KeyMoved`, `OSError`; then it has deleted
     its file."""
     changes = _changes_of(task)
-    is_row = pc.is_valid(changes.column("value"))
+    names = _column(changes, "key", task.upsert)
+    added = changes.filter(pc.is_valid(changes.column("value")))
     grown: dict[int, int] = {}
-    _count(grown, changes.filter(is_row).column("partition"), 1)
+    _count(grown, added.column("partition"), 1)
     place: dict[str, str | None] = {BUCKET_COLUMN: str(task.bucket)}
     file = OpenFile(Path(task.table), task.topic, task.batch, task.schema, place)
     try:
         for name in task.files:
             with pq.ParquetFile(Path(task.table) / name) as old:
                 for rows in old.iter_batches(batch_size=_MERGED_ROWS):
-                    kept, replaced = _replaced(rows, changes, task.upsert)
+                    found = pc.index_in(identities(rows.column("key"), task.upsert), names)
+                    kept, replaced = _replaced(rows, changes, found)
                     file.write(kept)
                     _count(grown, replaced, -1)
             # Files from before fields were added have other columns.
             file.end_row_group()
-        for batch in changes.filter(is_row).drop_columns([BUCKET_COLUMN]).to_batches():
+        for batch in added.drop_columns([BUCKET_COLUMN]).to_batches():
             file.write(batch)
         done = file.finish()
     except BaseException:
@@ -274,11 +276,10 @@ def _changes_of(task: MergeTask) -> pa.Table:
 
 
 def _replaced(
-    rows: pa.RecordBatch, changes: pa.Table, upsert: Upsert
+    rows: pa.RecordBatch, changes: pa.Table, found: pa.Array
 ) -> tuple[pa.RecordBatch, pa.Array]:
-    """The rows that no change names, and the partitions of the others. Raises `KeyMoved`."""
-    names = _column(changes, "key", upsert)
-    found = pc.index_in(identities(rows.column("key"), upsert), value_set=names)
+    """The rows that no change names, and the partitions of the others; `found` is the number of the
+    change that names each row, or null. Raises `KeyMoved`."""
     is_named = found.is_valid()
     named = rows.filter(is_named)
     by = changes.take(found.drop_null())

@@ -3,10 +3,12 @@
 Controllers use PLAIN, brokers SCRAM, whose user comes from formatting.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.issuer import AUDIENCE, Issuer
+from tests.issuer import NAME as ISSUER_NAME
 from tidelog.client import AdminClient, ClientSecurity
 from tidelog.client.core.errors import Unreachable
 from tidelog.runtime.first_users import parse_first_users
@@ -17,6 +19,8 @@ from tidelog.testing.waiting import wait_until
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+BEARER = "org.apache.kafka.common.security.oauthbearer."
+BEARER_MODULE = f"{BEARER}OAuthBearerLoginModule required"
 NODE = 'username="node" password="node-s3cret"'
 CONFIG = {
     "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
@@ -63,10 +67,31 @@ def admin_of(address: str, mechanism: str, name: str, password: str) -> AdminCli
     return AdminClient([address], timeout_s=5, security=login)
 
 
+def token_config(issuer: Issuer) -> dict[str, str]:
+    """Changes the cluster: clients and brokers log in by OAUTHBEARER, and by PLAIN as before."""
+    bearer = "listener.name.plaintext.oauthbearer.sasl."
+    return {
+        "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER",
+        "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        f"{bearer}jaas.config": f"{BEARER_MODULE};",
+        f"{bearer}login.callback.handler.class": f"{BEARER}OAuthBearerLoginCallbackHandler",
+        f"{bearer}server.callback.handler.class": f"{BEARER}OAuthBearerValidatorCallbackHandler",
+        "sasl.oauthbearer.jwks.endpoint.url": issuer.keys_url,
+        "sasl.oauthbearer.expected.issuer": ISSUER_NAME,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.token.endpoint.url": issuer.token_url,
+        "sasl.oauthbearer.client.credentials.client.id": "node",
+        "sasl.oauthbearer.client.credentials.client.secret": issuer.clients["node"],
+    }
+
+
 @contextmanager
-def login_cluster(data_dir: Path) -> Iterator[LocalCluster]:
+def login_cluster(
+    data_dir: Path, changes: Mapping[str, str] | None = None
+) -> Iterator[LocalCluster]:
     """The cluster, when all brokers are unfenced."""
-    cluster = LocalCluster(brokers=3, config=CONFIG, data_dir=data_dir)
+    cluster = LocalCluster(brokers=3, config={**CONFIG, **(changes or {})}, data_dir=data_dir)
     users = parse_first_users(["SCRAM-SHA-512=[name=node,password=node-s3cret]"])
     for node in cluster.nodes:
         config = read_node_config(node.properties_file)

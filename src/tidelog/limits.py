@@ -351,6 +351,21 @@ MAX_SCRAM_ITERATIONS: Final = 16_384
 MAX_SCRAM_TOKEN_BYTES: Final = 16 << 10
 """A longer message of a SCRAM login fails it."""
 
+MAX_TOKEN_CHARACTERS: Final = 32 << 10
+"""Characters of a token of OAUTHBEARER; a longer one lets no client in."""
+
+MAX_WEB_ANSWER_BYTES: Final = 1 << 20
+"""Of an answer with keys or with a token, or of a file with them; a longer one is refused."""
+
+MAX_ISSUER_KEYS: Final = 1000
+"""Keys of one issuer; a set with more is refused."""
+
+WEB_DEADLINE_MS: Final = 10_000
+"""How long a fetch of keys or of a token may take."""
+
+MIN_KEYS_REFRESH_MS: Final = 10_000
+"""How long no token with an unknown key makes a node fetch the keys anew."""
+
 MAX_SALTED_KEYS: Final = 16
 """Salted passwords of the node's own logins; the oldest goes first."""
 

@@ -12,7 +12,7 @@ import os
 from itertools import islice
 
 from tests.fuzz.mutations import REQUEST_MUTATIONS, mutated
-from tests.unit.broker.logged_in import add_user, login_node
+from tests.unit.broker.logged_in import ISSUER, add_user, login_node
 from tests.unit.broker.one_node import OneNode
 from tests.wire_corpus import wire_corpus
 from tidelog.broker.login import Phase
@@ -54,26 +54,32 @@ def choice(mechanism: str, version: int = 1) -> bytes:
     return framed(ApiKey.SASL_HANDSHAKE, version, mechanism=mechanism)
 
 
+NAMES = ("PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "GSSAPI")
 NAME = {"client_software_name": "c", "client_software_version": "1"}
 GREETING = framed(ApiKey.API_VERSIONS, 3, **NAME)
 PLAIN_TEXT = b"\0alice\0not-her-password"
 FIRST_TEXT = b"n,,n=alice,r=abcdefgh"
 FINAL_TEXT = b"c=biws,r=abcdefgh,p=" + b"A" * 43 + b"="
+FORGED = ISSUER.token("alice", "second", exp=1)
+BEARER_TEXT = b"n,a=alice,\x01auth=Bearer " + FORGED.encode() + b"\x01realm=x\x01\x01"
 PHASES = {
     "new": (),
     "greeted": (GREETING,),
     "plain": (choice("PLAIN"),),
     "scram": (choice("SCRAM-SHA-256"),),
     "proof": (choice("SCRAM-SHA-512"), token(FIRST_TEXT)),
+    "bearer": (choice("OAUTHBEARER"),),
+    "status": (choice("OAUTHBEARER"), token(BEARER_TEXT)),
+    "raw bearer": (choice("OAUTHBEARER", 0),),
     "raw plain": (choice("PLAIN", 0),),
     "raw scram": (choice("SCRAM-SHA-256", 0), FIRST_TEXT),
 }
 """What brings a connection into a phase."""
 FRAMES = (
     *(framed(ApiKey.API_VERSIONS, version, **NAME) for version in range(5)),
-    *(choice(name, version) for name in ("PLAIN", "SCRAM-SHA-256", "GSSAPI") for version in (0, 1)),
-    *(token(text) for text in (PLAIN_TEXT, FIRST_TEXT, FINAL_TEXT, b"")),
-    *(PLAIN_TEXT, FIRST_TEXT, FINAL_TEXT),
+    *(choice(name, version) for name in NAMES for version in (0, 1)),
+    *(token(text) for text in (PLAIN_TEXT, FIRST_TEXT, FINAL_TEXT, BEARER_TEXT, b"\x01", b"")),
+    *(PLAIN_TEXT, FIRST_TEXT, FINAL_TEXT, BEARER_TEXT, b"\x01"),
 )
 
 

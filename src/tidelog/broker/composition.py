@@ -4,7 +4,7 @@
 order too. Left out: the ways between the parts, which `node.py` makes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidelog.broker.api.catalogue import APIS
@@ -33,7 +33,7 @@ from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.env.disk import Disk, OfflineDisk
-from tidelog.env.effects import EffectQueue
+from tidelog.env.effects import EffectQueue, RefreshKeys
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.kraft.messages import Voter, VoterIdentity
@@ -44,7 +44,8 @@ from tidelog.log.directory import LogDirectory
 from tidelog.model import METADATA_PARTITION, ZERO_UUID, Endpoint, Uuid
 from tidelog.replication.replicas import Replicas
 from tidelog.security.credentials import Credentials
-from tidelog.security.listener_logins import ListenerLogins, NodeSecrets, own_logins
+from tidelog.security.listener_logins import ListenerLogins, NodeSecrets, OwnLogin, own_logins
+from tidelog.security.tokens import Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,10 @@ class Parts:
     registration: ControllerRegistration | None
     # SCRAM's users.
     credentials: Credentials
+    # Of the issuers of tokens.
+    keys: Keys
+    # How this node logs in, by the listener of others.
+    own_logins: Mapping[str, OwnLogin]
     # What the handlers see.
     broker: Broker
     # None on a node that is only a controller.
@@ -75,10 +80,13 @@ def open_parts(
     `StorageError` for a bad disk.
     """
     effects, prng, secrets = EffectQueue(), Prng(seed), NodeSecrets.from_seed(seed)
-    peers = PeerChannels(effects, own_logins(config.sasl, secrets))
+    own = own_logins(config.sasl, secrets)
+    peers = PeerChannels(effects, own)
     connections = Connections.obeying(effects, config.broker)
     credentials = Credentials()
-    logins = _make_logins(config, connections, credentials, secrets, trace)
+    keys = Keys(lambda url: effects.emit(RefreshKeys(url)))
+    listeners = _make_listener_logins(config, credentials, secrets, keys)
+    logins = Logins(connections, listeners, config.broker, trace)
     directories = open_directories(config, disks, effects, prng, trace, wall_ms)
     quorum_env = QuorumEnv(directories.metadata.disk, effects, Prng(prng.next_u64()), trace)
     quorum = make_quorum(config, directories.metadata, quorum_env)
@@ -124,25 +132,22 @@ def open_parts(
         metadata_log=metadata_log,
         registration=registration,
         credentials=credentials,
+        keys=keys,
+        own_logins=own,
         broker=broker,
         lifecycle=lifecycle,
     )
 
 
-def _make_logins(
-    config: NodeConfig,
-    connections: Connections,
-    credentials: Credentials,
-    secrets: NodeSecrets,
-    trace: Trace,
-) -> Logins:
-    """The logins of accepted connections, by listener."""
-    listeners = {
-        name: ListenerLogins(sasl, credentials.find, secrets)
+def _make_listener_logins(
+    config: NodeConfig, credentials: Credentials, secrets: NodeSecrets, keys: Keys
+) -> dict[str, ListenerLogins]:
+    """Who may log in, by listener."""
+    return {
+        name: ListenerLogins(sasl, credentials.find, secrets, keys)
         for name, sasl in config.sasl.items()
         if sasl.mechanisms
     }
-    return Logins(connections, listeners, config.broker, trace)
 
 
 def _make_controller(

@@ -44,7 +44,7 @@ from tidelog.limits import (
 from tidelog.model import Mechanism
 from tidelog.security.listener_logins import ListenerLogins
 from tidelog.security.principal import ANONYMOUS, Principal
-from tidelog.security.sasl import AuthenticationFailed
+from tidelog.security.sasl import AuthenticationFailed, SaslServer
 from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.entities import Entity
 
@@ -106,6 +106,8 @@ class Logins:
         self.listeners = listeners
         self._config = config
         self._trace = trace
+        # Wall time in ms = `now` + this.
+        self.wall_offset_ms = 0
         # Failed logins, in the order of their ends.
         self._refusals: deque[_Refusal] = deque()
         # Logins by listener and by whether they succeeded.
@@ -180,7 +182,7 @@ class Logins:
             code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
             return Step(code, mechanisms=mechanisms, fails=True)
         login.mechanism = Mechanism(name)
-        login.server = login.of_listener.begin(login.mechanism)
+        login.server = login.of_listener.begin(login.mechanism, now + self.wall_offset_ms)
         login.began_at = now
         is_raw = context.header.api_version == 0
         login.phase = Phase.RAW_TOKENS if is_raw else Phase.TOKENS
@@ -243,14 +245,32 @@ class Logins:
                 f"{_dotted(connection.principal)}: {_dotted(principal)}"
             )
             return self._denied(connection, login, "another principal than before", message)
-        return Step(token=answer, session_ms=self._complete(connection, login, principal, now))
+        lifetime_ms = self._lifetime_ms(login, login.server, now)
+        if lifetime_ms is None:
+            return self._denied(connection, login, "a token that has expired", "")
+        self._complete(connection, login, principal, lifetime_ms, now)
+        return Step(token=answer, session_ms=lifetime_ms)
 
-    def _complete(
-        self, connection: Connection, login: Login, principal: Principal, now: Instant
-    ) -> int:
-        """The client has proved who it is; the lifetime of its session."""
+    def _lifetime_ms(self, login: Login, server: SaslServer, now: Instant) -> int | None:
+        """How long a session lasts, at most as long as what has proved the name: 0 is for ever,
+        `None` that it is over."""
         assert login.mechanism is not None, "a login without a mechanism"
         lifetime_ms = login.of_listener.session_ms.get(login.mechanism, 0)
+        if server.ends_at_wall_ms is None:
+            return lifetime_ms
+        rest_ms = server.ends_at_wall_ms - (now + self.wall_offset_ms)
+        return min(lifetime_ms or rest_ms, rest_ms) if rest_ms > 0 else None
+
+    def _complete(
+        self,
+        connection: Connection,
+        login: Login,
+        principal: Principal,
+        lifetime_ms: int,
+        now: Instant,
+    ) -> None:
+        """The client has proved who it is."""
+        assert login.mechanism is not None, "a login without a mechanism"
         login.phase = Phase.READY
         login.server = None
         login.first_mechanism = login.mechanism
@@ -267,7 +287,6 @@ class Logins:
                 peer=connection.peer_host,
             )
         )
-        return lifetime_ms
 
     # Failures ------------------------------------------------------------------------------
 

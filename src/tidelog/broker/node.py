@@ -274,6 +274,10 @@ class Node:
                 self._on_flush_failed(subject, error, disk, now)
             case effects.WallClock(offset_ms):
                 self._set_wall_offset(offset_ms)
+            case effects.KeysFetched(url, document):
+                self._parts.keys.on_fetched(url, document)
+            case effects.TokenFetched(listener, token):
+                self._parts.own_logins[listener].token = token
             case effects.StopRequested():
                 self._stopping.begin(now)
         self._peer_answers.flow(now)
@@ -384,6 +388,7 @@ class Node:
 
     def _set_wall_offset(self, offset_ms: int) -> None:
         self.broker.wall_offset_ms = offset_ms
+        self.broker.logins.wall_offset_ms = offset_ms
         self._quorum.wall_offset_ms = offset_ms
         self._replicas.wall_offset_ms = offset_ms
         self._replicas.transactions.wall_offset_ms = offset_ms

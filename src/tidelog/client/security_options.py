@@ -20,9 +20,10 @@ from tidelog.client.core.errors import AuthenticationFailed, Unreachable
 from tidelog.client.core.values import Address
 from tidelog.env.entropy import SEED_BITS
 from tidelog.errors import UsageError
-from tidelog.model import Secret, SecurityProtocol
+from tidelog.model import Mechanism, Secret, SecurityProtocol
 
 if TYPE_CHECKING:
+    from tidelog.client.tokens import OwnToken
     from tidelog.config.values import TlsConfig
     from tidelog.security.client_login import ClientLogin
     from tidelog.security.listener_logins import OwnLogin
@@ -44,6 +45,8 @@ class ClientSecurity:
         self._tls = _tls(self._settings) if self.protocol.uses_tls else None
         # How it logs in; `None` where it does not.
         self._own = _own_login(self._settings) if self.protocol.uses_sasl else None
+        # Where its tokens come from; `None` where it logs in by something else.
+        self._token = None if self._own is None else _own_token(self._settings, self._own)
         # Made for the first connection, for all of them.
         self._context: ssl.SSLContext | None = None
 
@@ -77,12 +80,27 @@ class ClientSecurity:
         return self._context
 
     def login(self, client_id: str) -> "ClientLogin | None":
-        """The login of a new connection; `None` where there is none."""
+        """The login of a new connection; `None` where there is none. One by OAUTHBEARER may wait
+        for the issuer. Raises `AuthenticationFailed` where there is no token."""
         if self._own is None:
             return None
         from tidelog.security.client_login import ClientLogin
 
+        if self._token is not None:
+            self._own.token = self._fresh_token(self._token)
         return ClientLogin(self._own, client_id)
+
+    @staticmethod
+    def _fresh_token(token: "OwnToken") -> Secret:
+        from tidelog.client.web import FetchFailed
+
+        try:
+            return token.get()
+        except FetchFailed as error:
+            raise AuthenticationFailed(
+                f"this client has no token to log in with: {error}",
+                "check `sasl.oauthbearer.token.endpoint.url`, and the client's id and secret",
+            ) from None
 
     def connect(self, address: Address, timeout_s: float) -> socket.socket:
         """A connected socket, its handshake done. Raises `Unreachable`, `AuthenticationFailed`
@@ -128,11 +146,23 @@ def _own_login(settings: Mapping[str, str]) -> "OwnLogin":
     from tidelog.security.listener_logins import NodeSecrets, OwnLogin
 
     mechanism = parse_mechanism(settings.get(_MECHANISM, "GSSAPI"), _MECHANISM)
+    node_secrets = NodeSecrets.from_seed(secrets.randbits(SEED_BITS))
     if _JAAS not in settings:
+        if mechanism is Mechanism.OAUTHBEARER:
+            return OwnLogin(mechanism, None, node_secrets)
         hint = f'add `{_JAAS}=… required username="NAME" password="PASSWORD";`'
         raise UsageError(f"`{_JAAS}` is missing, and the listener asks for a login", hint)
     setting = JaasSetting(_JAAS, Secret(settings[_JAAS]))
-    return OwnLogin(mechanism, setting, NodeSecrets.from_seed(secrets.randbits(SEED_BITS)))
+    return OwnLogin(mechanism, setting, node_secrets)
+
+
+def _own_token(settings: Mapping[str, str], own: "OwnLogin") -> "OwnToken | None":
+    if own.mechanism is not Mechanism.OAUTHBEARER:
+        return None
+    from tidelog.client.tokens import OwnToken, TokenSource
+    from tidelog.config.token_properties import resolve_token_origin
+
+    return OwnToken(TokenSource(resolve_token_origin(settings), own.jaas))
 
 
 def _tls(settings: Mapping[str, str]) -> "TlsConfig":

@@ -44,7 +44,8 @@ class StreamConnection:
             if isinstance(error, ssl.SSLError):
                 raise tls_failure(address, error) from None
             raise Unreachable(f"broker `{address}` cannot be reached: {error}") from None
-        exchange = Exchange(address, client_id, security.login(client_id))
+        login = await asyncio.to_thread(security.login, client_id)
+        exchange = Exchange(address, client_id, login)
         connection = cls(exchange, reader, writer)
         try:
             while (greeting := exchange.greeting()) is not None:

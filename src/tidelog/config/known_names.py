@@ -58,16 +58,11 @@ remote.log.manager: copier.thread.pool.size copy.max.bytes.per.second copy.quota
     task.interval.ms task.retry.backoff.max.ms task.retry.backoff.ms task.retry.jitter
     thread.pool.size
 replica: alter.log.dirs.io.max.bytes.per.second socket.receive.buffer.bytes
-sasl: client.callback.handler.class server.callback.handler.class
+sasl: client.callback.handler.class
 sasl.kerberos: kinit.cmd min.time.before.relogin principal.to.local.rules service.name
     ticket.renew.jitter ticket.renew.window.factor
-sasl.login: callback.handler.class class connect.timeout.ms read.timeout.ms refresh.buffer.seconds
-    refresh.min.period.seconds refresh.window.factor refresh.window.jitter retry.backoff.max.ms
-    retry.backoff.ms
-sasl.oauthbearer: client.credentials.client.id client.credentials.client.secret clock.skew.seconds
-    expected.audience expected.issuer header.urlencode jwks.endpoint.refresh.ms
-    jwks.endpoint.retry.backoff.max.ms jwks.endpoint.retry.backoff.ms jwks.endpoint.url
-    jwt.retriever.class jwt.validator.class scope scope.claim.name sub.claim.name token.endpoint.url
+sasl.login: class connect.timeout.ms read.timeout.ms refresh.buffer.seconds
+    refresh.min.period.seconds refresh.window.factor refresh.window.jitter
 sasl.oauthbearer.assertion: algorithm claim.aud claim.exp.seconds claim.iss claim.jti.include
     claim.nbf.seconds claim.sub file private.key.file private.key.passphrase template.file
 share: fetch.purgatory.purge.interval.requests

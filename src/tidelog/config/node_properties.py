@@ -8,6 +8,7 @@ from typing import Final
 
 from tidelog.config.property_types import one_of, optional, rows
 from tidelog.config.tls_properties import TLS
+from tidelog.config.token_properties import TOKENS
 from tidelog.config.values import LEADER_SELECTOR, MIGRATION_POLICIES, RACK_AWARE_SELECTOR
 
 _IDENTITY: Final = rows("""
@@ -65,7 +66,7 @@ request.timeout.ms INT >= 1 -> broker.request_timeout_ms
 socket.connection.setup.timeout.ms LONG >= 1 -> broker.connect_timeout_ms
     How long a connection to another node may take to open.
 sasl.enabled.mechanisms LIST = GSSAPI
-    SASL mechanisms of listeners with logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.
+    SASL mechanisms of listeners with logins: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
 sasl.mechanism.inter.broker.protocol STRING = GSSAPI
     The mechanism with which brokers log in to each other.
 sasl.mechanism.controller.protocol STRING = GSSAPI
@@ -375,6 +376,7 @@ NODE_PROPERTIES: Final = (
     | SHARES
     | SHARING
     | TLS
+    | TOKENS
     | _EVENTS
     | AUTHORIZATION
 )

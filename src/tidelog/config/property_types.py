@@ -22,6 +22,8 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from tidelog.config.values import LONG_MAX, NodeConfig
+from tidelog.errors import UsageError
+from tidelog.model import HIDDEN
 
 Value = bool | int | float | str
 
@@ -196,6 +198,22 @@ def _parse_integer(text: str, bits: int) -> int:
     if not low <= value <= high:
         raise BadValue(f"must be between {low} and {high}, a {bits}-bit integer")
     return value
+
+
+def table_texts(table: Mapping[str, Property], settings: Mapping[str, str]) -> dict[str, str]:
+    """The text of each property of a table, its default where it is not set; raises `UsageError`
+    for bad values."""
+    texts = {}
+    for name, prop in table.items():
+        text = settings.get(name)
+        texts[name] = (prop.default or "") if text is None else text.strip()
+        try:
+            if text is not None:
+                parse_value(prop, text)
+        except BadValue as error:
+            shown = HIDDEN if prop.type is PropertyType.PASSWORD else text
+            raise UsageError(f"`{name}` is `{shown}`, but it {error}", prop.doc) from None
+    return texts
 
 
 def value_text(value: Value) -> str:

@@ -15,7 +15,8 @@ Left out: what a JAAS string says, which `security/jaas.py` reads.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tidelog.config.property_types import listener_prefix, split_list
+from tidelog.config.property_types import listener_prefix, split_list, without_prefixes
+from tidelog.config.token_properties import resolve_token_origin, resolve_token_rules
 from tidelog.config.values import JaasSetting, ListenerSasl
 from tidelog.errors import UsageError
 from tidelog.model import Mechanism, Secret
@@ -47,11 +48,17 @@ def resolve_sasl(
                 raise UsageError(f"`{setting}` is `{own_mechanism}`, which {problem}", hint)
         used = (*mechanisms, own_mechanism) if own_mechanism else mechanisms
         jaas = {each: _jaas(settings, listener, each) for each in used}
+        bearer = listener_prefix(listener, Mechanism.OAUTHBEARER)
+        of_bearer = without_prefixes(settings, listener_prefix(listener), bearer)
+        takes_tokens = Mechanism.OAUTHBEARER in mechanisms
+        shows_token = own_mechanism is Mechanism.OAUTHBEARER
         found[listener] = ListenerSasl(
             mechanisms,
             {each: setting for each, setting in jaas.items() if setting is not None},
             {each: _session_ms(settings, listener, each) for each in mechanisms},
             own_mechanism,
+            resolve_token_rules(of_bearer, listener) if takes_tokens else None,
+            resolve_token_origin(of_bearer, bearer) if shows_token else None,
         )
     return found
 

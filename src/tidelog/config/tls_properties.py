@@ -17,13 +17,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.config.property_types import (
-    BadValue,
     list_of,
     listener_prefix,
     one_of,
-    parse_value,
     rows,
     split_list,
+    table_texts,
     without_prefixes,
 )
 from tidelog.config.values import StoreConfig, TlsConfig
@@ -106,7 +105,7 @@ def of_listener(
 def resolve_tls(settings: Mapping[str, str]) -> TlsConfig:
     """What TLS obeys under these settings. Raises `UsageError` for bad values and contradictions;
     that a listener needs a certificate is checked by the one who opens it."""
-    values = {name: _value(settings, name) for name in TLS}
+    values = table_texts(TLS, settings)
     protocols = tuple(split_list(values["ssl.enabled.protocols"]))
     if values["ssl.protocol"] == "TLSv1.2":
         protocols = tuple(each for each in protocols if each == "TLSv1.2")
@@ -127,18 +126,6 @@ def resolve_tls(settings: Mapping[str, str]) -> TlsConfig:
         allows_dn_changes=values["ssl.allow.dn.changes"].lower() == "true",
         allows_san_changes=values["ssl.allow.san.changes"].lower() == "true",
     )
-
-
-def _value(settings: Mapping[str, str], name: str) -> str:
-    prop = TLS[name]
-    text = settings.get(name)
-    if text is None:
-        return prop.default or ""
-    try:
-        parse_value(prop, text)
-    except BadValue as error:
-        raise UsageError(f"`{name}` is `{text}`, but it {error}", prop.doc) from None
-    return text.strip()
 
 
 def _store(values: Mapping[str, str], name: str, certificates: str) -> StoreConfig:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tidelog import limits
+from tidelog.config.token_values import TokenOrigin, TokenRules
 from tidelog.model import NO_SECRET, Endpoint, Mechanism, Secret, SecurityProtocol
 
 LONG_MAX: Final = 2**63 - 1
@@ -356,6 +357,10 @@ class ListenerSasl:
     """Lifetime of a session by mechanism; 0 is for ever."""
     own_mechanism: Mechanism | None = None
     """With which this node logs in at this listener of other nodes; `None` where it never does."""
+    tokens: TokenRules | None = None
+    """How tokens of OAUTHBEARER are judged; `None` where the listener takes none."""
+    own_token: TokenOrigin | None = None
+    """Where this node has its own token from; `None` where it logs in by something else."""
 
 
 @dataclass(frozen=True, slots=True)

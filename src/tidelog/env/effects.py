@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidelog.env.disk import Buffer, File, FileSlice
-from tidelog.model import METADATA_PARTITION
+from tidelog.model import METADATA_PARTITION, Secret
 
 # Inputs ------------------------------------------------------------------------------------
 
@@ -95,11 +95,39 @@ class WallClock:
 
 
 @dataclass(frozen=True, slots=True)
+class KeysFetched:
+    """An issuer of tokens has other keys than before."""
+
+    url: str
+    document: bytes
+    """A JWKS that can be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFetched:
+    """There is a newer token with which this node logs in at a listener of others."""
+
+    listener: str
+    token: Secret
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
 
 
-Input = Opened | Connected | Closed | Received | Flushed | FlushFailed | WallClock | StopRequested
+Input = (
+    Opened
+    | Connected
+    | Closed
+    | Received
+    | Flushed
+    | FlushFailed
+    | WallClock
+    | KeysFetched
+    | TokenFetched
+    | StopRequested
+)
 
 # Effects -----------------------------------------------------------------------------------
 
@@ -167,6 +195,13 @@ class OnDisk:
 
 
 @dataclass(frozen=True, slots=True)
+class RefreshKeys:
+    """Fetch the keys at this URL before it is time to; `KeysFetched` follows if they are others."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """The node is done. Code 0 after a clean stop; anything else comes with a message."""
 
@@ -174,7 +209,7 @@ class Exit:
     message: str = ""
 
 
-Effect = Send | Connect | Close | HoldReading | Flush | Replace | OnDisk | Exit
+Effect = Send | Connect | Close | HoldReading | Flush | Replace | OnDisk | RefreshKeys | Exit
 
 _METADATA_FILES = f"{METADATA_PARTITION}/"
 

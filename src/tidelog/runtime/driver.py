@@ -21,7 +21,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tidelog.env import effects
 from tidelog.env.disk import Disk, File, OfflineDisk
@@ -40,6 +40,9 @@ from tidelog.runtime.network import Network
 from tidelog.runtime.tls import TlsTransport
 from tidelog.runtime.turn_times import TurnTimes
 
+if TYPE_CHECKING:
+    from tidelog.runtime.refreshing import Fetched, Refreshing, Source
+
 EXIT_BUG: Final = 70
 """Exit code after a bug in the core (EX_SOFTWARE)."""
 
@@ -57,6 +60,8 @@ _STEPS: Final[dict[type, str]] = {
     effects.Flushed: "file flushed",
     effects.FlushFailed: "flush failed",
     effects.WallClock: "wall clock",
+    effects.KeysFetched: "keys fetched",
+    effects.TokenFetched: "token fetched",
     effects.StopRequested: "stop requested",
 }
 """What an input is called as a step of its turn, until the core names another."""
@@ -125,6 +130,8 @@ class Driver:
         self._flushers = dict(self._make_flushers(disks))
         self.turns = TurnTimes(core.steps, warn=(events or log).emit)
         self._wall = clock.WallOffset()
+        # Fetches keys and tokens; `None` where no listener has any.
+        self._refreshing: Refreshing | None = None
         self.counters = Counters()
         # Connections that the core may name, by its id for them.
         self._connections: dict[int, Connection] = {}
@@ -155,6 +162,7 @@ class Driver:
             effects.Flush: self._flushers[0].submit,
             effects.Replace: self._flushers[0].submit,
             effects.OnDisk: self._on_disk,
+            effects.RefreshKeys: self._refresh_keys,
             effects.Exit: self._exit,
         }
 
@@ -215,6 +223,19 @@ class Driver:
     def sync_later(self, file: File, disk: int = 0) -> None:
         """Has a file synced without an answer; a failure reaches the core like any other."""
         self._flushers[disk].submit(effects.Flush(file, None))
+
+    def keep_fresh(self, source: "Source", first: "Fetched") -> None:
+        """Gives the core keys or a token, and newer ones later."""
+        if self._refreshing is None:
+            # It brings a client of the web along, which most nodes do not need.
+            from tidelog.runtime.refreshing import Refreshing
+
+            self._refreshing = Refreshing(self._loop, self._log, self._receive)
+        self._refreshing.begin(source, first)
+
+    def _refresh_keys(self, effect: effects.RefreshKeys) -> None:
+        assert self._refreshing is not None, "keys that are not fetched from anywhere"
+        self._refreshing.refresh(effect.url)
 
     def _fail_last_flushes(self, reason: str) -> None:
         """The core has exited and receives nothing more, so the exit code reports it."""

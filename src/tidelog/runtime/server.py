@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
@@ -44,6 +44,9 @@ from tidelog.runtime.network import Network
 from tidelog.runtime.node_file import read_node_config
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, share_of_files
 from tidelog.runtime.tls_contexts import TlsContexts
+
+if TYPE_CHECKING:
+    from tidelog.runtime.refreshing import Fetched, Source
 
 EXIT_USAGE: Final = 2
 EXIT_FAILED: Final = 1
@@ -130,6 +133,7 @@ def _start(
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
     tls = TlsContexts.of_node(config)
+    fresh = _fetch_first(config)
     descriptors = process.raise_open_files()
     file_limit = share_of_files(descriptors)
     disks, open_files = open_disks(config.all_log_dirs, file_limit, stack)
@@ -155,6 +159,8 @@ def _start(
         ),
         events=events,
     )
+    for source, first in fresh:
+        driver.keep_fresh(source, first)
     for number, files in enumerate(open_files):
         files.sync_later = partial(driver.sync_later, disk=number)
     if events is not None and config.events.topic_enable and config.is_broker:
@@ -173,6 +179,15 @@ def _start(
     loop.run_until_complete(_listen(driver, sockets, config, log))
     process.settle_memory()
     return driver, loop
+
+
+def _fetch_first(config: NodeConfig) -> "list[tuple[Source, Fetched]]":
+    """The keys and tokens that the logins of this node need. Raises `UsageError`."""
+    if not any(sasl.tokens or sasl.own_token for sasl in config.sasl.values()):
+        return []
+    from tidelog.runtime.refreshing import fetch_first, sources_of
+
+    return [(source, fetch_first(source)) for source in sources_of(config)]
 
 
 def _endpoint_of_brokers(config: NodeConfig) -> Endpoint:

@@ -24,7 +24,8 @@ from tidelog.model import Secret
 
 PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE)
+OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+MODULES: Final = (PLAIN_MODULE, SCRAM_MODULE, OAUTHBEARER_MODULE)
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 
 _TOKEN: Final = re.compile(

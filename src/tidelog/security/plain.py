@@ -52,6 +52,8 @@ class PlainServer:
         self._users = users
         # The name, once it is proved.
         self.authenticated: str | None = None
+        # A password has no end.
+        self.ends_at_wall_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
         """Takes the only message. Raises `AuthenticationFailed`."""

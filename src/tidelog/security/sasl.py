@@ -5,13 +5,14 @@ client's side answers. The broker's part in it, which requests carry the strings
 does to the connection, is `broker/logins.py`; the client's part is `client_login.py`.
 
 Theory. SASL (RFC 4422) separates the proof of an identity from the protocol that needs one. Kafka
-has PLAIN (RFC 4616), which shows the password, and SCRAM (RFC 5802), which shows neither the
-password to the server nor anything to a listener with which to log in.
+has PLAIN (RFC 4616), which shows the password, SCRAM (RFC 5802), which shows neither the password
+to the server nor anything to a listener with which to log in, and OAUTHBEARER (RFC 7628), which
+shows a token of a third party.
 
 A failed login says nothing about its reason to the client, except what its own message said
 wrongly; the operator reads the reason in the node's log.
 
-Left out: GSSAPI, which needs Kerberos; OAUTHBEARER; delegation tokens.
+Left out: GSSAPI, which needs Kerberos; delegation tokens.
 """
 
 from typing import Protocol
@@ -34,6 +35,10 @@ class SaslServer(Protocol):
     @property
     def authenticated(self) -> str | None:
         """The name that the client has proved to have; `None` before."""
+
+    @property
+    def ends_at_wall_ms(self) -> int | None:
+        """When what has proved that name ends, and the session with it; `None`: never."""
 
     def respond(self, token: bytes) -> bytes:
         """The answer to what the client says. Raises `AuthenticationFailed`."""

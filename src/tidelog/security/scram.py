@@ -111,6 +111,8 @@ class ScramServer:
         self._is_known = False
         # The name, once it is proved.
         self.authenticated: str | None = None
+        # A password has no end.
+        self.ends_at_wall_ms: int | None = None
 
     def respond(self, token: bytes) -> bytes:
         """The answer to the client's first or final message. Raises `AuthenticationFailed`."""

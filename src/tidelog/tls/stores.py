@@ -43,7 +43,7 @@ def read_key_store(tls: TlsConfig) -> KeyAndChain:
     """The private key and certificates of a key store. Raises `UsageError`."""
     store = tls.keystore
     if store.location:
-        data = _read_file("ssl.keystore.location", store.location, is_secret=True)
+        data = read_file("ssl.keystore.location", store.location, is_secret=True)
         if store.type != "PEM":
             return _key_of_pkcs12(store, data)
         text = _text_of("ssl.keystore.location", store.location, data)
@@ -57,7 +57,7 @@ def read_trust_store(store: StoreConfig) -> str:
     place = f"`{store.location}`" if store.location else "`ssl.truststore.certificates`"
     text = store.certificates
     if store.location:
-        data = _read_file("ssl.truststore.location", store.location, is_secret=False)
+        data = read_file("ssl.truststore.location", store.location, is_secret=False)
         if store.type != "PEM":
             return _certificates_of_pkcs12(store, data)
         text = _text_of("ssl.truststore.location", store.location, data)
@@ -72,7 +72,11 @@ def files_of(tls: TlsConfig) -> tuple[str, ...]:
     return tuple(filter(None, (tls.keystore.location, tls.truststore.location)))
 
 
-def _read_file(name: str, location: str, *, is_secret: bool) -> bytes:
+def read_file(
+    name: str, location: str, *, is_secret: bool, max_bytes: int = MAX_STORE_BYTES
+) -> bytes:
+    """A file that the property `name` names. Raises `UsageError`, also for a secret one that
+    everybody may read."""
     try:
         # Not blocking: a pipe would wait for its writer.
         descriptor = os.open(location, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -82,10 +86,10 @@ def _read_file(name: str, location: str, *, is_secret: bool) -> bytes:
                 raise UsageError(f"`{name}`: `{location}` is not a regular file", "name a file")
             if is_secret and mode & stat.S_IRWXO:
                 raise UsageError(
-                    f"`{name}`: every user of the machine may read the private key in `{location}`",
+                    f"`{name}`: every user of the machine may read the secret in `{location}`",
                     f"run `chmod 600 {location}`",
                 )
-            data = os.read(descriptor, MAX_STORE_BYTES + 1)
+            data = os.read(descriptor, max_bytes + 1)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -93,8 +97,8 @@ def _read_file(name: str, location: str, *, is_secret: bool) -> bytes:
             f"`{name}`: `{location}` cannot be read: {error.strerror}",
             "correct the path, or give this user the right to read it",
         ) from None
-    if len(data) > MAX_STORE_BYTES:
-        problem = f"`{name}`: `{location}` has more than {MAX_STORE_BYTES} bytes"
+    if len(data) > max_bytes:
+        problem = f"`{name}`: `{location}` has more than {max_bytes} bytes"
         raise UsageError(problem, "name a file with keys or certificates only")
     return data
 

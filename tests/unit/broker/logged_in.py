@@ -7,8 +7,11 @@ log_in(wire, "PLAIN", "alice", "wonder-s3cret")
 
 from typing import Any
 
+from tests.issuer import AUDIENCE, Issuer
+from tests.issuer import NAME as ISSUER_NAME
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.config.values import JaasSetting
+from tidelog.env.effects import KeysFetched
 from tidelog.errors import ErrorCode
 from tidelog.metadata.scram_keys import SCRAM_NUMBERS, salt_password
 from tidelog.model import Mechanism, Secret
@@ -22,6 +25,8 @@ from tidelog.wire.values import error_of
 
 PASSWORDS = {"node": "node-s3cret", "alice": "wonder-s3cret"}
 MODULES = {Mechanism.PLAIN: PLAIN_MODULE}
+ISSUER = Issuer()
+KEYS_URL = "https://issuer.example/keys"
 
 
 def jaas(mechanism: Mechanism, name: str, password: str) -> str:
@@ -31,16 +36,29 @@ def jaas(mechanism: Mechanism, name: str, password: str) -> str:
 
 
 def login_node(**settings: str) -> OneNode:
-    """Its own name is `node`; PLAIN knows `alice` too, SCRAM those who are added."""
+    """Its own name is `node`; PLAIN knows `alice` too, SCRAM those who are added, OAUTHBEARER those
+    with a token of `ISSUER`."""
     users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
     plain = jaas(Mechanism.PLAIN, "node", PASSWORDS["node"])
     given = {
         "listener_security_protocol_map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
-        "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl_enabled_mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "sasl_mechanism_inter_broker_protocol": "PLAIN",
         "listener_name_plaintext_plain_sasl_jaas_config": f"{plain} {users};",
+        "sasl_oauthbearer_jwks_endpoint_url": KEYS_URL,
+        "sasl_oauthbearer_expected_issuer": ISSUER_NAME,
+        "sasl_oauthbearer_expected_audience": AUDIENCE,
     }
-    return OneNode(**given | settings)
+    node = OneNode(**given | settings)
+    node.receive(KeysFetched(KEYS_URL, ISSUER.document()))
+    return node
+
+
+def token_of(node: OneNode, name: str, lasts_ms: int = 60_000, key: str = "first") -> str:
+    """A token of `ISSUER` for a client of this node."""
+    wall_ms = node.broker.wall_ms(node.now)
+    times = {"iat": wall_ms / 1000, "exp": (wall_ms + lasts_ms) / 1000}
+    return ISSUER.token(name, key, **times)
 
 
 def add_user(node: OneNode, name: str, password: str, mechanism: Mechanism) -> None:
@@ -60,9 +78,14 @@ def add_user(node: OneNode, name: str, password: str, mechanism: Mechanism) -> N
 
 
 def client_login(mechanism: Mechanism, name: str, password: str) -> ClientLogin:
-    """The client's part of a login."""
+    """The client's part of a login; the password of OAUTHBEARER is a token."""
+    secrets = NodeSecrets.from_seed(5)
+    if mechanism is Mechanism.OAUTHBEARER:
+        own = OwnLogin(mechanism, None, secrets)
+        own.token = Secret(password)
+        return ClientLogin(own, "client")
     setting = JaasSetting("sasl.jaas.config", Secret(jaas(mechanism, name, password) + ";"))
-    return ClientLogin(OwnLogin(mechanism, setting, NodeSecrets.from_seed(5)), "client")
+    return ClientLogin(OwnLogin(mechanism, setting, secrets), "client")
 
 
 def log_in(wire: Wire, mechanism: Mechanism, name: str, password: str) -> ClientLogin:

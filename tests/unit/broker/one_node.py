@@ -34,6 +34,7 @@ from tidelog.env.effects import (
     OnDisk,
     Opened,
     Received,
+    RefreshKeys,
     Replace,
     Send,
 )
@@ -105,6 +106,7 @@ class OneNode:
         self.closed: list[int] = []
         self.exits: list[Exit] = []
         self.connects: list[Connect] = []
+        self.refreshes: list[str] = []
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
         self._reaches_itself = reaches_itself
         # The node's connections to itself: each end to the other one.
@@ -163,6 +165,8 @@ class OneNode:
                 self._make_durable(0, effect)
             case OnDisk(number, work):
                 self._make_durable(number, work)
+            case RefreshKeys(url):
+                self.refreshes.append(url)
             case Exit():
                 self.exits.append(effect)
 

@@ -1,11 +1,22 @@
 """Logins on a listener that asks for them: each phase, failures, deadlines, sessions."""
 
+import json
+
 import pytest
 
-from tests.unit.broker.logged_in import add_user, client_login, log_in, login_node
+from tests.unit.broker.logged_in import (
+    ISSUER,
+    KEYS_URL,
+    add_user,
+    client_login,
+    log_in,
+    login_node,
+    token_of,
+)
 from tests.unit.broker.logged_in import metadata as ask_metadata
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.broker.events import LoginFailed
+from tidelog.env.effects import KeysFetched, TokenFetched
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.limits import (
     LOGIN_DEADLINE_MS,
@@ -13,15 +24,17 @@ from tidelog.limits import (
     MAX_UNAUTHENTICATED_CONNECTIONS,
     MAX_UNAUTHENTICATED_PER_HOST,
 )
-from tidelog.model import Mechanism
+from tidelog.model import Mechanism, Secret
 from tidelog.security.client_login import LoginRefused
 from tidelog.security.principal import Principal
+from tidelog.security.sasl import AuthenticationFailed
+from tidelog.security.tokens import INVALID_TOKEN
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make
 from tidelog.wire.values import error_of, to_millis
 
-PLAIN, SCRAM = Mechanism.PLAIN, Mechanism.SCRAM_SHA_512
+PLAIN, SCRAM, BEARER = Mechanism.PLAIN, Mechanism.SCRAM_SHA_512, Mechanism.OAUTHBEARER
 
 
 @pytest.fixture
@@ -63,10 +76,13 @@ def greet(wire: Wire) -> ErrorCode:
 
 @pytest.mark.parametrize("mechanism", Mechanism)
 def test_a_client_that_logs_in_is_served_under_its_name(node: OneNode, mechanism: Mechanism):
-    if mechanism is not PLAIN:
-        add_user(node, "alice", "wonder-s3cret", mechanism)
+    password = "wonder-s3cret"
+    if mechanism is BEARER:
+        password = token_of(node, "alice")
+    elif mechanism is not PLAIN:
+        add_user(node, "alice", password, mechanism)
     wire = node.client()
-    log_in(wire, mechanism, "alice", "wonder-s3cret")
+    log_in(wire, mechanism, "alice", password)
     assert ask_metadata(wire) is not None
     assert principal(wire) == Principal("User", "alice")
     assert node.broker.logins.counts["PLAINTEXT", True] == 1
@@ -371,6 +387,79 @@ def test_the_lifetime_is_in_the_answer():
     assert answer.error_message == ""
 
 
+# Tokens ------------------------------------------------------------------------------------
+
+
+def test_a_session_ends_with_its_token(node: OneNode):
+    wire = node.client()
+    assert log_in(wire, BEARER, "alice", token_of(node, "alice", 8000)).session_ms == 8000
+    node.advance(6000)
+    log_in(wire, BEARER, "alice", token_of(node, "alice", 8000))
+    node.advance(6000)
+    assert ask_metadata(wire) is not None
+    node.advance(2000)
+    assert ask_metadata(wire) is None
+    assert failures(node) == ["the session has ended"]
+
+
+@pytest.mark.parametrize(("reauth_ms", "expected_ms"), [("5000", 5000), ("90000", 60_000)])
+def test_the_shorter_of_two_ends_counts(reauth_ms: str, expected_ms: int):
+    node = login_node(connections_max_reauth_ms=reauth_ms)
+    login = log_in(node.client(), BEARER, "alice", token_of(node, "alice"))
+    assert login.session_ms == expected_ms
+
+
+def test_a_token_that_only_the_clocks_difference_keeps_alive_is_over(node: OneNode):
+    with pytest.raises(LoginRefused, match="SASL_AUTHENTICATION_FAILED"):
+        log_in(node.client(), BEARER, "alice", token_of(node, "alice", -1000))
+    assert failures(node) == ["a token that has expired"]
+
+
+def test_a_bad_token_is_answered_twice_as_kafka_does(node: OneNode):
+    wire = node.client()
+    handshake(wire, "OAUTHBEARER")
+    first = b"n,,\x01auth=Bearer " + token_of(node, "alice", -60_000).encode() + b"\x01\x01"
+    assert authenticate(wire, first) == (ErrorCode.NONE, "", INVALID_TOKEN.encode())
+    assert not wire.closed
+    code, message, token = authenticate(wire, b"\x01")
+    assert (code, message) == (ErrorCode.SASL_AUTHENTICATION_FAILED, INVALID_TOKEN)
+    assert token == b""
+    node.settle()
+    assert wire.closed
+    assert failures(node) == ["a token that has expired"]
+
+
+def test_a_token_of_another_client_changes_no_principal(node: OneNode):
+    wire = node.client()
+    log_in(wire, BEARER, "alice", token_of(node, "alice"))
+    node.advance(2000)
+    with pytest.raises(LoginRefused, match=r"from User\.alice: User\.bob"):
+        log_in(wire, BEARER, "bob", token_of(node, "bob"))
+
+
+def test_newer_keys_count_and_an_unknown_one_asks_for_them(node: OneNode):
+    rows = json.loads(ISSUER.document())["keys"]
+    node.receive(KeysFetched(KEYS_URL, json.dumps({"keys": rows[:1]}).encode()))
+    second = token_of(node, "alice", key="second")
+    with pytest.raises(LoginRefused):
+        log_in(node.client(), BEARER, "alice", second)
+    assert node.refreshes == [KEYS_URL]
+    node.receive(KeysFetched(KEYS_URL, ISSUER.document()))
+    log_in(node.client(), BEARER, "alice", token_of(node, "alice", key="second"))
+
+
+def test_a_node_shows_its_newest_token():
+    node = login_node(
+        sasl_mechanism_inter_broker_protocol="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="file:///token",
+    )
+    own = node.node._parts.own_logins["PLAINTEXT"]
+    with pytest.raises(AuthenticationFailed, match="no token"):
+        own.begin().respond(b"")
+    node.receive(TokenFetched("PLAINTEXT", Secret(token_of(node, "node"))))
+    assert own.begin().respond(b"").startswith(b"n,,\x01auth=Bearer ey")
+
+
 # Starts, secrets ---------------------------------------------------------------------------
 
 
@@ -389,7 +478,13 @@ def test_no_password_is_in_a_trace_or_an_error(node: OneNode):
             with pytest.raises(LoginRefused) as refused:
                 log_in(node.client(), mechanism, name, "wrong-s3cret")
             assert "s3cret" not in str(refused.value)
-    assert "s3cret" not in "\n".join(event.text() for event in node.trace.events)
+    token = token_of(node, "bob")
+    log_in(node.client(), BEARER, "bob", token)
+    with pytest.raises(LoginRefused):
+        log_in(node.client(), BEARER, "bob", token[:-9])
+    text = "\n".join(event.text() for event in node.trace.events)
+    assert token[:-9] not in text
+    assert "s3cret" not in text
     assert "s3cret" not in repr(node.node.config)
     login = client_login(PLAIN, "bob", "bob-s3cret")
     assert "s3cret" not in repr(login)

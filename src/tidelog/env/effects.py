@@ -13,7 +13,7 @@ Connection ids: the driver numbers accepted connections with positive integers, 
 the connections it asks for with negative ones. An id is never used again.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -99,7 +99,25 @@ class StopRequested:
     """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
 
 
-Input = Opened | Connected | Closed | Received | Flushed | FlushFailed | WallClock | StopRequested
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How long the steps took that clients pay for (`Steps.connection_id`)."""
+
+    times_ns: Mapping[int, int]
+    """By connection."""
+
+
+Input = (
+    Opened
+    | Connected
+    | Closed
+    | Received
+    | Flushed
+    | FlushFailed
+    | WallClock
+    | StopRequested
+    | Spent
+)
 
 # Effects -----------------------------------------------------------------------------------
 

@@ -397,3 +397,15 @@ MAX_AUDIT_TEXT: Final = 256
 
 ACLS_PER_PIECE: Final = 200
 """Access control entries that a filter looks at before others have their turn."""
+
+# Quotas of clients ---------------------------------------------------------------------------
+
+MAX_QUOTA_METERS: Final = 10_000
+"""What a node counts by, for each quota and each user or client id that shares it. At the bound it
+forgets one that was not used lately, else the oldest: its client begins anew."""
+
+MAX_THROTTLE_MS: Final = 2**31 - 1
+"""The longest pause of a client: what `throttle_time_ms` can say."""
+
+QUOTAS_PER_PIECE: Final = 200
+"""Subjects of quotas that a filter looks at before others have their turn."""

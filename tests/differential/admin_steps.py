@@ -449,6 +449,52 @@ def alter_scram(draft: Draft, usual: str) -> None:
     )
 
 
+def quota_entity(draft: Draft) -> list[dict[str, str | None]]:
+    """Of few entities, so that quotas are found again."""
+    pairs = draft.good_or(
+        [("user", "u0")],
+        [("user", None)],
+        [("user", "u0"), ("client-id", "c0")],
+        [("ip", "10.0.0.1")],
+        [("ip", "10.0.0.1"), ("user", "u0")],
+        [("topic", "t")],
+        [("user", "")],
+        [],
+    )
+    return [{"entity_type": kind, "entity_name": name} for kind, name in pairs]
+
+
+def quotas(draft: Draft, usual: str) -> None:
+    kinds = draft.good_or(["user"], [], ["user", "client-id"], ["ip"], ["ip", "user"], ["topic"])
+    components = []
+    for kind in kinds:
+        match_type, match = draft.good_or((2, None), (1, None), (0, "u0"), (0, None), (3, None))
+        components.append({"entity_type": kind, "match_type": match_type, "match": match})
+    draft.add(
+        K.DESCRIBE_CLIENT_QUOTAS,
+        draft.admin_slot,
+        components=components,
+        strict=draft.prng.chance(1, 2),
+    )
+
+
+def alter_quotas(draft: Draft, usual: str) -> None:
+    ops = [
+        {
+            "key": draft.good_or("producer_byte_rate", "connection_creation_rate", "speed"),
+            "value": draft.good_or(1e9, 2e9, 0.0, -1.0, 1.5),
+            "remove": draft.prng.chance(1, 3),
+        }
+        for _ in range(1 + draft.prng.below(2))
+    ]
+    draft.add(
+        K.ALTER_CLIENT_QUOTAS,
+        draft.admin_slot,
+        entries=[{"entity": quota_entity(draft), "ops": ops}],
+        validate_only=draft.prng.chance(1, 4),
+    )
+
+
 Draw = Callable[[Draft, str], None]
 ADMIN_DRAWS: Final[Mapping[K, Draw]] = {
     K.CREATE_TOPICS: create,
@@ -478,4 +524,6 @@ ADMIN_DRAWS: Final[Mapping[K, Draw]] = {
     K.SASL_AUTHENTICATE: late_token,
     K.DESCRIBE_USER_SCRAM_CREDENTIALS: scram_users,
     K.ALTER_USER_SCRAM_CREDENTIALS: alter_scram,
+    K.DESCRIBE_CLIENT_QUOTAS: quotas,
+    K.ALTER_CLIENT_QUOTAS: alter_quotas,
 }

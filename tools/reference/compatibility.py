@@ -56,7 +56,6 @@ CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")
 
 _WHY_NOT: Final[Mapping[str, str]] = {
     "SASL ACL TOKEN SCRAM": "there is no authentication yet",
-    "QUOTA": "there are no quotas yet",
     "TELEMETRY": "clients go without; they ask only where it is listed",
     "STREAMS": "the Streams client uses classic groups unless it is configured otherwise",
     "LOG_DIRS": "replicas do not move between disks yet",

@@ -65,7 +65,7 @@ class BrokerSide:
                     elif isinstance(reply_to, ShareRead):
                         self.broker.sharing.on_read(reply_to, response, now)  # type: ignore[arg-type]
                     else:
-                        k01_fetch.on_reply(self.broker, reply_to, response)  # type: ignore[arg-type]
+                        k01_fetch.on_reply(self.broker, reply_to, response, now)  # type: ignore[arg-type]
                 case replication_messages.VerifyTransaction():
                     self.transaction_checks.ask(output, now)
                 case replication_messages.SendFetch() | replication_messages.SendListOffsets():

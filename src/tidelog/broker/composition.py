@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.k10_find_coordinator import shares_topic
+from tidelog.broker.api.passing import Gate
 from tidelog.broker.authorization import Authorization
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.connections import Connections
@@ -29,6 +30,7 @@ from tidelog.broker.share_persister import SharePersister
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.sharing import Sharing
+from tidelog.broker.throttling import Throttling
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -94,8 +96,10 @@ def open_parts(
     controller, registration = _make_controller(config, directories, metadata_log, prng, trace)
     if controller is not None:
         credentials.first_users = controller.first_users
-    authorization = Authorization(config.authorization, trace)
-    control = _make_control_link(config, controller, peers, authorization)
+    gate = Gate(
+        Authorization(config.authorization, trace), Throttling(config, connections, trace.steps)
+    )
+    control = ControlLink(config=config, apis=APIS, controller=controller, peers=peers, gate=gate)
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
     lifecycle = make_lifecycle(config, directories, prng, trace)
     replicas = Replicas(
@@ -112,7 +116,7 @@ def open_parts(
         quorum=quorum,
         controller=controller,
         control=control,
-        authorization=authorization,
+        gate=gate,
         auto_topics=auto_topics,
         fetch_sessions=fetch_sessions,
         groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),
@@ -170,24 +174,6 @@ def _make_controller(
         directories.metadata.disk, trace, is_new=log.end_offset == 0
     )
     return controller, ControllerRegistration(config, Uuid(own_prng.uuid()), trace)
-
-
-def _make_control_link(
-    config: NodeConfig,
-    controller: Controller | None,
-    peers: PeerChannels,
-    authorization: Authorization,
-) -> ControlLink:
-    """The way to the active controller."""
-    return ControlLink(
-        node_id=config.node_id,
-        apis=APIS,
-        controller=controller,
-        peers=peers,
-        authorization=authorization,
-        request_timeout_ms=config.broker.request_timeout_ms,
-        session_timeout_ms=config.broker.session_timeout_ms,
-    )
 
 
 def _make_share_states(

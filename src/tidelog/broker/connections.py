@@ -15,6 +15,9 @@ answered, is closed. One that never sent any stays: the nodes watch each other o
 end of one would look like a death. Where a listener asks for a login, it must have logged in
 (`logins.py`); its messages do not count as requests.
 
+A connection may be muted for a time (`throttling.py`): its requests wait, in the backlog and
+unread, and its answers leave.
+
 Invariants: a slot is filled exactly once; slots leave in order; no connection has more than
 `limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
 have left, one with requests left over not until they are handled.
@@ -22,7 +25,7 @@ have left, one with requests left over not until they are handled.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tidelog.broker.login import Login
@@ -31,12 +34,22 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
 from tidelog.env.instant import NEVER, Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.rsm.timers import Timers
 from tidelog.security.authorizer import UNLIMITED, Access
+from tidelog.security.client_quotas import Limits
 from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import Entity, has_field
 from tidelog.wire.frames import FrameReader
+from tidelog.wire.values import millis
+
+
+def throttled(entity: Entity, throttle_ms: int) -> Entity:
+    """An answer that says for how long its client must wait."""
+    if not has_field(entity.__class__, "throttle_time"):
+        return entity
+    return replace(entity, throttle_time=millis(throttle_ms))
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +69,8 @@ class RequestContext:
     closes: bool = False
     # Completes an answer with what was denied (`broker/api/checks.py`).
     amend: Callable[[Entity], Entity] | None = None
+    # For how long the client must wait after it, by its quotas; the answer says so.
+    throttle_ms: int = 0
 
     @property
     def listener(self) -> str:
@@ -84,8 +99,9 @@ class RequestContext:
             self.fill([codec.encode_response(self.header, self.whole(entity))])
 
     def whole(self, entity: Entity) -> Entity:
-        """An answer with what was denied."""
-        return entity if self.amend is None else self.amend(entity)
+        """An answer with what was denied, and with the pause."""
+        whole = entity if self.amend is None else self.amend(entity)
+        return throttled(whole, self.throttle_ms) if self.throttle_ms else whole
 
     def fill(self, chunks: list[Chunk]) -> None:
         """Answers with a framed reply."""
@@ -127,13 +143,20 @@ class Connection:
     last_request: Instant = NEVER
     # Whether reading is paused: too many open slots, or requests left over.
     paused: bool = False
+    # No request is handled before; None: it is not muted.
+    muted_until: Instant | None = None
+    # Whether it is closed then.
+    is_refused: bool = False
+    # The quotas that hold for its client, as they were last looked up.
+    limits: Limits | None = None
     # The broker at the other end, once a heartbeat or registration named it; else None.
     broker_id: int | None = None
 
     @property
     def has_room(self) -> bool:
         """Whether another request may be handled now."""
-        return self.open and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
+        slots = len(self.slots)
+        return self.open and slots < MAX_IN_FLIGHT_REQUESTS and self.muted_until is None
 
 
 class Connections:
@@ -154,6 +177,8 @@ class Connections:
         self.unauthenticated: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
         self._ready: dict[int, Connection] = {}
+        # When muted connections are no longer, by their ids.
+        self._mutes: Timers[int] = Timers()
         # Connections with a backlog and room, in the order of their turns.
         self._waiting: dict[int, Connection] = {}
 
@@ -187,6 +212,7 @@ class Connections:
             self._ready.pop(connection_id, None)
             self._waiting.pop(connection_id, None)
             self._by_last_request.pop(connection_id, None)
+            self._mutes.clear(connection_id)
             self.unauthenticated.pop(connection_id, None)
         return connection
 
@@ -204,7 +230,7 @@ class Connections:
         idle_at = self.idle_deadline()
         while idle_at is not None and idle_at <= now:
             connection = next(iter(self._by_last_request.values()))
-            if connection.slots or connection.backlog:
+            if connection.slots or connection.backlog or connection.muted_until is not None:
                 self.touch(connection, now)
             else:
                 self.drop(connection)
@@ -228,6 +254,30 @@ class Connections:
         if not connection.paused:
             connection.paused = True
             self._effects.emit(HoldReading(connection.connection_id, True))
+
+    # Muted connections ----------------------------------------------------------------------
+
+    def mute(self, connection: Connection, until: Instant) -> None:
+        """Handles no more requests of a connection before this instant; answers go on leaving."""
+        if connection.open and (connection.muted_until is None or connection.muted_until < until):
+            connection.muted_until = until
+            self._waiting.pop(connection.connection_id, None)
+            self._mutes.set(connection.connection_id, until)
+            self._pause(connection)
+
+    def unmute(self, now: Instant) -> None:
+        """Takes up the connections whose pause is over; closes those that were refused."""
+        while (connection_id := self._mutes.take_due(now)) is not None:
+            connection = self._connections[connection_id]
+            connection.muted_until = None
+            if connection.is_refused:
+                self.drop(connection)
+            else:
+                self._resume(connection)
+
+    def unmute_deadline(self) -> Instant | None:
+        """When `unmute` has something to do."""
+        return self._mutes.next()
 
     # Turns ----------------------------------------------------------------------------------
 
@@ -266,6 +316,8 @@ class Connections:
     def _resume(self, connection: Connection) -> None:
         """Goes on after a pause, if its reasons are gone: with the backlog, else by reading."""
         if not connection.paused or len(connection.slots) > MAX_IN_FLIGHT_REQUESTS // 2:
+            return
+        if connection.muted_until is not None:
             return
         if connection.backlog:
             self._waiting[connection.connection_id] = connection
@@ -317,17 +369,24 @@ class Connections:
 
     def check(self) -> None:
         """RepliesInOrder: a filled slot at a head is always queued for the next flush.
-        NothingForgotten: a connection with a backlog gets a turn, or waits for slots to leave."""
+        NothingForgotten: a connection with a backlog gets a turn, waits for slots to leave, or is
+        muted."""
+        self._mutes.check()
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
+            if connection.muted_until is not None:
+                assert connection.paused, f"connection {connection.connection_id} is read on"
+                is_next = connection.connection_id in self._waiting
+                assert not is_next, f"connection {connection.connection_id} is muted and has a turn"
             if not connection.slots and not connection.backlog:
                 continue
             open_slots = len(connection.slots)
             assert open_slots <= MAX_IN_FLIGHT_REQUESTS, f"{open_slots} slots"
             if connection.backlog:
                 assert connection.paused, f"connection {connection.connection_id} is read on"
+                is_muted = self._mutes.has(connection.connection_id)
                 assert connection.connection_id in self._waiting or (
-                    open_slots > MAX_IN_FLIGHT_REQUESTS // 2
+                    is_muted or open_slots > MAX_IN_FLIGHT_REQUESTS // 2
                 ), f"connection {connection.connection_id} waits for ever"
             if connection.slots and connection.slots[0].answered:
                 assert connection.connection_id in self._ready, "a filled head is not queued"

@@ -5,6 +5,7 @@ A handler does not see all of them: it names those that it needs (`broker/api/ne
 
 from dataclasses import dataclass, field
 
+from tidelog.broker.api.passing import Gate
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.authorization import Authorization
 from tidelog.broker.auto_topics import AutoTopics
@@ -20,6 +21,7 @@ from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.sharing import Sharing
+from tidelog.broker.throttling import Throttling
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -45,7 +47,7 @@ class Broker:
     # None on a node that is only a broker.
     controller: Controller | None
     control: ControlLink
-    authorization: Authorization
+    gate: Gate
     auto_topics: AutoTopics
     fetch_sessions: FetchSessions
     # Stays empty on a node that is only a controller.
@@ -69,6 +71,14 @@ class Broker:
     wall_offset_ms: int = 0
     held_questions: HeldQuestions = field(default_factory=HeldQuestions)
     metadata_rows: MetadataRows = field(default_factory=MetadataRows)
+
+    # What the gate asks.
+    authorization: Authorization = field(init=False)
+    throttling: Throttling = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.authorization = self.gate.authorization
+        self.throttling = self.gate.throttling
 
     def wall_ms(self, now: Instant) -> int:
         """Wall time at `now`, for record timestamps."""

@@ -29,11 +29,11 @@ from tidelog.broker.api import k58_envelope
 from tidelog.broker.api.checks import Asked
 from tidelog.broker.api.declaration import ControllerApi, ForwardedApi
 from tidelog.broker.api.mirroring import SENTENCE
-from tidelog.broker.api.passing import pass_forwarded
+from tidelog.broker.api.passing import Gate
 from tidelog.broker.api.registry import Registry
-from tidelog.broker.authorization import Authorization
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.peers import PeerChannels, Purpose
+from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
 from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Request, Response
 from tidelog.env.instant import Instant, earliest
@@ -118,25 +118,25 @@ class ControlLink:
     def __init__(
         self,
         *,
-        node_id: int,
+        config: NodeConfig,
         apis: Registry[Any],
         controller: Controller | None,
         peers: PeerChannels,
-        authorization: Authorization,
-        request_timeout_ms: int,
-        session_timeout_ms: int,
+        gate: Gate,
     ) -> None:
-        self._node_id = node_id
+        self._node_id = config.node_id
         # For the API that carries a message of our own.
         self._apis = apis
         # The local controller, active or not; None on a node that is only a broker.
         self._controller = controller
         self._peers = peers
         # For forwards that this node decides by itself.
-        self._authorization = authorization
-        self._request_timeout_ms = request_timeout_ms
+        self._gate = gate
+        self._request_timeout_ms = config.broker.request_timeout_ms
         # Of a call that keeps a session, or begins one.
-        self._sign_of_life_timeout_ms = min(request_timeout_ms, session_timeout_ms // 2)
+        self._sign_of_life_timeout_ms = min(
+            config.broker.request_timeout_ms, config.broker.session_timeout_ms // 2
+        )
         # The quorum's leader, as this node knows; -1 while it knows none.
         self._leader_id = -1
         # The node that the control channel was last used to; -1 at first. Only its channel can
@@ -207,15 +207,8 @@ class ControlLink:
                 )
                 self._send(envelope, forward, forward.deadline)
             return
-        context = forward.context
-        asked = pass_forwarded(
-            api,
-            context.header.api_version,
-            forward.request,
-            self._authorization.of(context.connection),
-            forward.before,
-            self._authorization,
-        )
+        context, request, before = forward.context, forward.request, forward.before
+        asked = self._gate.pass_forwarded(api, context, request, before, now)
         if asked.refusal is not None:
             refused = Refused(asked.refusal.code, SENTENCE)
             self._outcomes.append(ForwardDecided(forward, refused))

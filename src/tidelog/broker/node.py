@@ -108,6 +108,8 @@ class Node:
         self._parts = parts = open_parts(config, disks, seed, trace, wall_ms)
         # What the handlers see.
         self.broker = parts.broker
+        # How long it made clients wait, for those who read its figures.
+        self.pauses = self.broker.throttling.pauses
         # All logs, that of the metadata included.
         self._directories = parts.directories
         self._quorum = self.broker.quorum
@@ -193,6 +195,7 @@ class Node:
         controller_side = self._controller_side
         followers: list[ImageFollower] = [
             broker.authorization,
+            broker.throttling,
             self._links.replicas,
             self._links.transaction_checks,
             parts.credentials,
@@ -258,6 +261,7 @@ class Node:
             case effects.Opened(connection_id, listener, peer_host, certificate):
                 connection = self._connections.on_opened(connection_id, listener, peer_host)
                 self.broker.logins.on_opened(connection, now)
+                self.broker.throttling.on_opened(connection, now)
                 if certificate is not None and listener in self._principal_rules:
                     self._name(connection, self._principal_rules[listener], certificate)
             case effects.Connected(connection_id):
@@ -278,6 +282,8 @@ class Node:
                 self._parts.keys.on_fetched(url, document)
             case effects.TokenFetched(listener, token):
                 self._parts.own_logins[listener].token = token
+            case effects.Spent(times_ns):
+                self.broker.throttling.on_spent(times_ns, now)
             case effects.StopRequested():
                 self._stopping.begin(now)
         self._peer_answers.flow(now)

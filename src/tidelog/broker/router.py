@@ -34,7 +34,7 @@ from tidelog.broker.api.declaration import (
 )
 from tidelog.broker.api.k58_envelope import EnvelopedContext
 from tidelog.broker.api.mirroring import SENTENCE
-from tidelog.broker.api.passing import pass_forwarded
+from tidelog.broker.api.mutations import counts_mutations
 from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import Forward, ForwardAnswered, ForwardDecided, ForwardOutcome
@@ -49,7 +49,8 @@ from tidelog.kraft.messages import Response as QuorumResponse
 from tidelog.kraft.messages import VoterChangeResponse
 from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader, parse_header
-from tidelog.wire.entities import Entity
+from tidelog.wire.entities import Entity, field
+from tidelog.wire.values import millis, to_millis
 
 _FROM_BROKERS: Final = (RegisterBroker, BrokerHeartbeat)
 """Messages that name the broker at the other end of their connection."""
@@ -82,6 +83,8 @@ class Router:
         self._trace = trace
         # Keeps the rights of each connection up to date.
         self._authorization = broker.authorization
+        # Where requests meet the quotas of their clients.
+        self._throttling = broker.throttling
         # Requests are steps by the names of their APIs; those that the broker parses by hand are
         # too many for a step each.
         self._steps = trace.steps
@@ -112,6 +115,8 @@ class Router:
             elif isinstance(api, HotApi):
                 self._steps.name = api.name
                 context = self.broker.connections.admit(connection, header)
+                if self._throttling.is_on:
+                    self._throttling.on_request(api.key, api.requires, context, len(frame), now)
                 api.handle(self.broker, context, frame, offset, now)
             else:
                 self._steps.begin(api.name)
@@ -156,6 +161,8 @@ class Router:
             return
         request = codec.decode_request(header, frame, offset)
         context = broker.connections.admit(connection, header)
+        if self._throttling.is_on:
+            self._throttling.on_request(api.key, api.requires, context, len(frame), now)
         match api:
             case LocalApi(is_held=True):
                 broker.held_questions.hold(
@@ -222,7 +229,7 @@ class Router:
         self._decide(ControllerRequest(context, api, request), now)
 
     def _decide(self, asked: ControllerRequest, now: Instant) -> None:
-        passed = self._passed_by_controller(asked)
+        passed = self._passed_by_controller(asked, now)
         if passed is None:
             return
         asked = passed
@@ -241,16 +248,13 @@ class Router:
             case _:
                 assert_never(api)
 
-    def _passed_by_controller(self, asked: ControllerRequest) -> ControllerRequest | None:
+    def _passed_by_controller(
+        self, asked: ControllerRequest, now: Instant
+    ) -> ControllerRequest | None:
         """The same with the request as its decider may see it; `None` when it is refused."""
         broker, context, api, request = self.broker, asked.context, asked.api, asked.request
-        if isinstance(context, EnvelopedContext):
-            access = broker.authorization.at(context.principal, context.host)
-        else:
-            access = broker.authorization.of(context.connection)
         version = context.header.api_version
-        authorization, image = broker.authorization, broker.image
-        passed = pass_forwarded(api, version, request, access, image, authorization)
+        passed = broker.gate.pass_forwarded(api, context, request, broker.image, now)
         if passed.refusal is not None:
             refused = Refused(passed.refusal.code, SENTENCE)
             if isinstance(api, ControllerApi):
@@ -306,8 +310,7 @@ class Router:
         if forward.repeated and isinstance(api, ControllerApi):
             self._on_repeated(outcome, api, now)
         elif isinstance(outcome, ForwardAnswered):
-            response = outcome.response
-            context.fill([len(response).to_bytes(4, "big") + response])
+            self._pass_on(context, outcome.response, now)
         elif isinstance(outcome, ForwardDecided):
             if isinstance(api, ControllerApi):
                 entity = api.answer(self.broker, version, request, outcome.response)
@@ -319,6 +322,18 @@ class Router:
             context.answer(api.answer(self.broker, version, request, now))
         else:
             self.broker.quorum.on_request(quorum_codec.request_of(request), forward, now)
+
+    def _pass_on(self, context: RequestContext, response: bytes, now: Instant) -> None:
+        """Answers with what the controller of another node has answered. If a quota of the client
+        is exceeded there or here, the answer is opened and says so."""
+        header = context.header
+        if self._throttling.is_on and (context.throttle_ms or counts_mutations(header.api_key)):
+            _, entity = codec.decode_response(header.api_key, header.api_version, response)
+            pause_ms = to_millis(field(entity, "throttle_time", millis(0)))
+            self._throttling.on_reported(context, pause_ms, now)
+            context.answer(entity)
+        else:
+            context.fill([len(response).to_bytes(4, "big") + response])
 
     def _on_repeated(
         self, outcome: ForwardOutcome, api: ControllerApi[Broker, Any, Any], now: Instant
@@ -338,6 +353,6 @@ class Router:
         if settled is None:
             broker.control.repeat(forward, now)
         elif settled == response and isinstance(outcome, ForwardAnswered):
-            forward.context.fill([len(outcome.response).to_bytes(4, "big") + outcome.response])
+            self._pass_on(forward.context, outcome.response, now)
         else:
             forward.context.answer(api.answer(broker, version, request, settled))

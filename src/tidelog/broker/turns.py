@@ -88,9 +88,11 @@ class Turns:
             self._detector.on_connection_lost(connection.broker_id, reason, now)
 
     def wake(self, now: Instant) -> None:
-        """Closes idle connections, then gives a turn to those with requests left over."""
+        """Closes idle connections and takes up those that were muted for long enough, then gives a
+        turn to those with requests left over."""
         self._woken_at = now
         self._connections.close_idle(now)
+        self._connections.unmute(now)
         self._resting.clear()
         if not self._connections.has_turns:
             return
@@ -116,8 +118,10 @@ class Turns:
         return handled
 
     def deadline(self) -> Instant | None:
-        """At once while requests are left over, else when a connection may be idle for too long."""
+        """At once while requests are left over, else when a connection may be idle for too long,
+        or has been muted for long enough."""
         return earliest(
             self._woken_at if self._connections.has_turns else None,
             self._connections.idle_deadline(),
+            self._connections.unmute_deadline(),
         )

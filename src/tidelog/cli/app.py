@@ -26,6 +26,7 @@ from tidelog.cli.migrate import migrate_app
 from tidelog.cli.node import format_, random_uuid, server
 from tidelog.cli.produce import produce
 from tidelog.cli.quorum import quorum_app
+from tidelog.cli.quotas import quotas_app
 from tidelog.cli.records import records_app
 from tidelog.cli.sim import sim_app
 from tidelog.cli.sim_campaign import campaign
@@ -82,6 +83,7 @@ command(app, "consume", "consume orders --from latest --follow --format json")(c
 app.add_typer(groups_app, name="groups")
 app.add_typer(transactions_app, name="transactions")
 app.add_typer(acls_app, name="acls")
+app.add_typer(quotas_app, name="quotas")
 app.add_typer(quorum_app, name="quorum")
 app.add_typer(migrate_app, name="migrate")
 command(sim_app, "campaign", "sim campaign --jobs 2 --rounds 10")(campaign)

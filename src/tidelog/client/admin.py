@@ -38,6 +38,7 @@ from tidelog.client.core.partitions import (
 )
 from tidelog.client.core.values import EARLIEST, LATEST, Address, parse_addresses
 from tidelog.client.groups import Groups
+from tidelog.client.quotas import Quotas
 from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.client.transactions import Transactions
 from tidelog.errors import ErrorCode
@@ -83,6 +84,8 @@ class AdminClient:
         self.groups = Groups(self._brokers)
         # Access control entries.
         self.acls = Acls(self._brokers)
+        # Quotas of users, client ids and addresses.
+        self.quotas = Quotas(self._brokers)
         # Transactions, of which coordinators and leaders know parts.
         self.transactions = Transactions(self._brokers)
 

@@ -444,6 +444,14 @@ class NodeConfig:
         return tuple(e for e in self.listeners if e.listener in self.controller_listener_names)
 
     @property
+    def listeners_between_nodes(self) -> frozenset[str]:
+        """The names of the listeners that clients do not use: the controllers', and that between
+        brokers where there is another one. Limits of clients do not hold there."""
+        between = frozenset((self.inter_broker_listener_name, *self.controller_listener_names))
+        names = {endpoint.listener for endpoint in self.listeners}
+        return between if names - between else frozenset(self.controller_listener_names)
+
+    @property
     def advertised_broker_listeners(self) -> tuple[Endpoint, ...]:
         """What this broker registers: the endpoints that clients and brokers connect to."""
         names = self.controller_listener_names

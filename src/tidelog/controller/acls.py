@@ -7,8 +7,6 @@ id, which only the records know.
 Source: KIP-140, KIP-801; Kafka's `AclControlManager`.
 """
 
-from ipaddress import ip_address
-
 from tidelog.controller.acl_messages import (
     AclOutcome,
     CreateAcls,
@@ -27,6 +25,7 @@ from tidelog.metadata.acls import (
     fault_of_filter,
     matches,
 )
+from tidelog.metadata.quotas import is_address
 from tidelog.metadata.records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from tidelog.model import Uuid
 
@@ -36,7 +35,7 @@ def decide_create_acls(view: View, request: CreateAcls) -> ControllerDecision:
     known = set(map(entry_of, view.image.acls.values()))
     records, results = [], []
     for entry in request.entries:
-        fault = fault_of_entry(entry, is_host=_is_host(entry.host))
+        fault = fault_of_entry(entry, is_host=entry.host == WILDCARD or is_address(entry.host))
         if fault is not None:
             results.append(AclOutcome(ErrorCode.INVALID_REQUEST, fault))
             continue
@@ -50,16 +49,6 @@ def decide_create_acls(view: View, request: CreateAcls) -> ControllerDecision:
 
 def _record(acl_id: Uuid, entry: AclEntry) -> AccessControlEntryRecord:
     return AccessControlEntryRecord(id=acl_id, **entry._asdict())
-
-
-def _is_host(host: str) -> bool:
-    if host == WILDCARD:
-        return True
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def decide_delete_acls(view: View, request: DeleteAcls) -> ControllerDecision:

@@ -43,6 +43,8 @@ from tidelog.controller.heartbeats import BrokerSessions, Phase, phase_of
 from tidelog.controller.isr_proposals import decide_alter_partition
 from tidelog.controller.messages import Refused, Reply, Request, Response
 from tidelog.controller.partition_events import measure_unhealthy
+from tidelog.controller.quota_messages import AlterClientQuotas
+from tidelog.controller.quotas import decide_alter_quotas
 from tidelog.controller.reassignments import decide_alter_reassignments, decide_list_reassignments
 from tidelog.controller.records import is_unclean_election
 from tidelog.controller.rounds import Round
@@ -455,6 +457,7 @@ _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.AlterScramCredentials: decide_alter_scram,
     CreateAcls: decide_create_acls,
     DeleteAcls: decide_delete_acls,
+    AlterClientQuotas: decide_alter_quotas,
 }
 """Requests that are decided by the metadata alone."""
 

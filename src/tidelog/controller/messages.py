@@ -22,6 +22,7 @@ from tidelog.controller.acl_messages import (
     DeleteAcls,
     DeleteAclsResult,
 )
+from tidelog.controller.quota_messages import AlterClientQuotas, AlterClientQuotasResult
 from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -280,6 +281,7 @@ Request = (
     | AlterScramCredentials
     | CreateAcls
     | DeleteAcls
+    | AlterClientQuotas
 )
 
 # Responses ---------------------------------------------------------------------------------
@@ -455,6 +457,7 @@ Response = (
     | AllocateProducerIdsResult
     | CreateAclsResult
     | DeleteAclsResult
+    | AlterClientQuotasResult
     | AssignReplicasResult
     | UnregisterBrokerResult
     | UpdateFeaturesResult

@@ -13,7 +13,7 @@ Connection ids: the driver numbers accepted connections with positive integers, 
 the connections it asks for with negative ones. An id is never used again.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -116,6 +116,14 @@ class StopRequested:
     """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How long the steps took that clients pay for (`Steps.connection_id`)."""
+
+    times_ns: Mapping[int, int]
+    """By connection."""
+
+
 Input = (
     Opened
     | Connected
@@ -127,6 +135,7 @@ Input = (
     | KeysFetched
     | TokenFetched
     | StopRequested
+    | Spent
 )
 
 # Effects -----------------------------------------------------------------------------------

@@ -11,19 +11,37 @@ step has that name.
 Source: the named property BoundedTurn (`docs/protocol/turns.md`).
 """
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Pauses:
+    """How often and for how long a core has made clients wait, for those who read its figures."""
+
+    # Both by the name of the quota.
+    counts: Counter[str] = field(default_factory=Counter)
+    sum_ms: Counter[str] = field(default_factory=Counter)
+
+    def add(self, name: str, pause_ms: int) -> None:
+        """One more."""
+        self.counts[name] += 1
+        self.sum_ms[name] += pause_ms
 
 
 class Steps:
     """The step that one node is in. Its components share it, by their `Trace`."""
 
-    __slots__ = ("count", "listener", "name")
+    __slots__ = ("connection_id", "count", "listener", "name")
 
     def __init__(self) -> None:
         # The step that has begun last: an API's name, `metadata`, `snapshot`. One of a small set.
         self.name = ""
         # Of how many things it is, partitions or records; 0 where it was not counted.
         self.count = 0
+        # The connection whose client pays for the time of this step; 0 is none.
+        self.connection_id = 0
         # Called before the next step begins, while this one still has its name.
         self.listener: Callable[[], object] | None = None
 
@@ -33,3 +51,4 @@ class Steps:
             self.listener()
         self.name = name
         self.count = count
+        self.connection_id = 0

@@ -6,8 +6,8 @@ brokers that no record names are shared between the images. Beside the image it 
 changed, so that replicas, caches and coordinators look at nothing else.
 
 Topics and the cluster's nodes have a part each (`topics_delta.py`, `cluster_delta.py`); configs,
-features, producer ids, access control entries, transactions and the records that are only kept are
-here.
+features, producer ids, access control entries, quotas, transactions and the records that are only
+kept are here.
 
 A metadata transaction (KIP-868) hides its records until it ends: they are carried by the image as
 `open_transaction` and replayed, with their own offsets, by the end record; an abort forgets them.
@@ -18,13 +18,20 @@ unknown partition, is a bug of the writer and an assertion here.
 Source: KIP-631, KIP-868; Kafka's metadata deltas.
 """
 
-from collections.abc import Callable, KeysView, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.metadata import records
 from tidelog.metadata.cluster_delta import ClusterDelta
-from tidelog.metadata.image import TOPIC_RESOURCE, ConfigResource, MetadataImage, TopicImage
+from tidelog.metadata.image import (
+    TOPIC_RESOURCE,
+    ConfigResource,
+    MetadataImage,
+    QuotaSubject,
+    TopicImage,
+)
+from tidelog.metadata.quotas import subject_of
 from tidelog.metadata.records import MetadataRecord
 from tidelog.metadata.topics_delta import TopicsDelta
 from tidelog.model import TopicId, Uuid
@@ -44,6 +51,8 @@ class MetadataDelta:
         self._kept: dict[tuple[object, ...], MetadataRecord] | None = None
         # An own copy of the image's access control entries, made by the first change.
         self._acls: dict[Uuid, records.AccessControlEntryRecord] | None = None
+        # Likewise of the quotas of clients.
+        self._quotas: dict[QuotaSubject, Mapping[str, float]] | None = None
         # An own copy of the image's feature levels, made by the first change.
         self._features: dict[str, int] | None = None
         # Resources with a changed config to their configs, complete; may be empty.
@@ -140,6 +149,7 @@ class MetadataDelta:
             next_producer_id=self._next_producer_id,
             open_transaction=transaction,
             acls=image.acls if self._acls is None else self._acls,
+            quotas=image.quotas if self._quotas is None else self._quotas,
             kept_records=image.kept_records if self._kept is None else self._kept,
             deleted_topics=image.deleted_topics + len(self._topics.deleted),
         )
@@ -199,6 +209,22 @@ class MetadataDelta:
             self._acls = dict(self.image.acls)
         return self._acls
 
+    # Quotas ----------------------------------------------------------------------------------
+
+    def _on_quota(self, record: records.ClientQuotaRecord) -> None:
+        if self._quotas is None:
+            self._quotas = dict(self.image.quotas)
+        subject = subject_of((part.entity_type, part.entity_name) for part in record.entity)
+        values = dict(self._quotas.get(subject, {}))
+        if record.remove:
+            values.pop(record.key, None)
+        else:
+            values[record.key] = record.value
+        if values:
+            self._quotas[subject] = values
+        else:
+            self._quotas.pop(subject, None)
+
     # Records that are only kept --------------------------------------------------------------
 
     def _on_kept(self, record: Any) -> None:
@@ -209,11 +235,6 @@ class MetadataDelta:
         kind = _REMOVED.get(type(record), type(record))
         removes = type(record) in _REMOVED
         identity = (kind.__record_id__, *(getattr(record, name) for name in _KEPT[kind]))
-        if isinstance(record, records.ClientQuotaRecord):
-            # Kafka compares entities as maps: the order of their parts does not count.
-            parts = sorted((part.entity_type, part.entity_name or "") for part in record.entity)
-            nameless = sorted(p.entity_type for p in record.entity if p.entity_name is None)
-            identity, removes = (kind.__record_id__, *parts, *nameless, record.key), record.remove
         if removes:
             self._kept.pop(identity, None)
         else:
@@ -240,9 +261,8 @@ _TRANSACTION_ENDS: Final = (records.EndTransactionRecord, records.AbortTransacti
 _KEPT: Final[dict[type, tuple[str, ...]]] = {
     records.UserScramCredentialRecord: ("name", "mechanism"),
     records.DelegationTokenRecord: ("token_id",),
-    records.ClientQuotaRecord: ("key",),
 }
-"""What names one of these kinds (KIP-900, KIP-48, KIP-546)."""
+"""What names one of these kinds (KIP-900, KIP-48)."""
 _REMOVED: Final[dict[type, type[MetadataRecord]]] = {
     records.RemoveUserScramCredentialRecord: records.UserScramCredentialRecord,
     records.RemoveDelegationTokenRecord: records.DelegationTokenRecord,
@@ -256,6 +276,7 @@ _REPLAYERS: Final[dict[type, Callable[[MetadataDelta, Any], None]]] = {
     records.ProducerIdsRecord: MetadataDelta._on_producer_ids,
     records.AccessControlEntryRecord: MetadataDelta._on_acl,
     records.RemoveAccessControlEntryRecord: MetadataDelta._on_acl_removed,
+    records.ClientQuotaRecord: MetadataDelta._on_quota,
     records.BeginTransactionRecord: MetadataDelta._on_begin_transaction,
     records.EndTransactionRecord: MetadataDelta._on_end_transaction,
     records.AbortTransactionRecord: MetadataDelta._on_abort_transaction,

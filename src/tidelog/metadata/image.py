@@ -10,9 +10,9 @@ committed), and going back to an earlier state is a pointer assignment.
 Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
 or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
 
-Left out: quotas, delegation tokens. No component needs them yet; the newest record of each is kept
-as it is (`kept_records`), so that a snapshot loses nothing. SCRAM credentials are kept in the same
-way, and found there.
+Left out: delegation tokens. No component needs them yet; the newest record of each is kept as it is
+(`kept_records`), so that a snapshot loses nothing. SCRAM credentials are kept in the same way, and
+found there.
 
 Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
 """
@@ -53,6 +53,11 @@ SHARE_VERSION: Final = "share.version"
 _SCRAM: Final = UserScramCredentialRecord.__record_id__
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+QuotaSubject = tuple[tuple[str, str | None], ...]
+"""Whose quota it is: (type, name) pairs in the order of the types, which are `client-id`, `ip` and
+`user`; no name is the default of the type."""
 
 
 class ConfigResource(NamedTuple):
@@ -184,6 +189,8 @@ class MetadataImage:
     count yet. `None` outside of a transaction."""
     acls: Mapping[Uuid, AccessControlEntryRecord] = field(default_factory=dict)
     """The access control entries by their ids, the oldest first."""
+    quotas: Mapping[QuotaSubject, Mapping[str, float]] = field(default_factory=dict)
+    """The quotas of clients by name; only subjects that have at least one."""
     kept_records: Mapping[tuple[object, ...], MetadataRecord] = field(default_factory=dict)
     """The newest record of each thing that is kept as it is, by kind and identity."""
     deleted_topics: int = field(default=0, compare=False)

@@ -25,6 +25,7 @@ from tidelog.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from tidelog.metadata.quotas import quota_record
 from tidelog.metadata.records import MetadataRecord
 from tidelog.model import Endpoint, TopicId
 
@@ -55,6 +56,9 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
         )
     for acl_id in sorted(image.acls):
         yield image.acls[acl_id]
+    for subject in sorted(image.quotas, key=repr):
+        for key, value in sorted(image.quotas[subject].items()):
+            yield quota_record(subject, key, value)
     for identity in sorted(image.kept_records, key=repr):
         yield image.kept_records[identity]
 

@@ -22,12 +22,12 @@ bytes are at most the rate times that time and a window's worth, and one answer)
 Source: KIP-73; Kafka's ReplicationQuotaManager for which replicas are exempt and what is counted.
 """
 
-from collections import deque
 from functools import lru_cache
 from typing import Final
 
 from tidelog.config import LONG_MAX, ReplicationConfig
 from tidelog.env.instant import Instant
+from tidelog.env.sample_window import SampleWindow
 
 UNLIMITED: Final = LONG_MAX
 
@@ -35,51 +35,40 @@ UNLIMITED: Final = LONG_MAX
 class ReplicationQuota:
     """Bytes of throttled replicas on one side, against one rate."""
 
-    __slots__ = ("_sample_ms", "_samples", "_total_bytes", "_window_num", "rate")
+    __slots__ = ("_window", "rate")
 
     def __init__(self, config: ReplicationConfig) -> None:
         # Bytes a second; `UNLIMITED` means that there is no throttle. Set by the node from the
         # metadata.
         self.rate = UNLIMITED
-        self._window_num = config.replication_quota_window_num
-        self._sample_ms = config.replication_quota_window_size_seconds * 1000
-        # (when it began, bytes), oldest first; at most `_window_num` of them.
-        self._samples: deque[tuple[Instant, int]] = deque()
-        # The bytes of all samples.
-        self._total_bytes = 0
+        self._window = SampleWindow(
+            config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
+        )
 
     def record(self, size_bytes: int, now: Instant) -> None:
         """Counts bytes of throttled replicas."""
-        self._forget(now)
-        if not self._samples or now - self._samples[-1][0] >= self._sample_ms:
-            self._samples.append((now, 0))
-        began, counted = self._samples[-1]
-        self._samples[-1] = (began, counted + size_bytes)
-        self._total_bytes += size_bytes
-
-    def _forget(self, now: Instant) -> None:
-        oldest = now - self._window_num * self._sample_ms
-        while self._samples and self._samples[0][0] <= oldest:
-            self._total_bytes -= self._samples.popleft()[1]
+        self._window.record(size_bytes, now)
 
     def is_exceeded(self, now: Instant) -> bool:
         """Whether more than the rate was moved lately."""
         if self.rate == UNLIMITED:
             return False
-        self._forget(now)
-        if not self._samples:
+        window = self._window
+        window.forget(now)
+        if not window.samples:
             return False
-        elapsed_ms = max(now - self._samples[0][0], self._sample_ms)
-        return self._total_bytes * 1000 > self.rate * elapsed_ms
+        elapsed_ms = max(now - window.samples[0][0], window.sample_ms)
+        return window.total * 1000 > self.rate * elapsed_ms
 
     def free_at(self, now: Instant) -> Instant | None:
         """When it is exceeded no longer if nothing more is moved; `None` when it is not."""
         if not self.is_exceeded(now):
             return None
-        total_bytes, since = self._total_bytes, Instant(now + 1)
-        for began, counted in self._samples:
-            expires = Instant(began + self._window_num * self._sample_ms)
-            if total_bytes * 1000 <= self.rate * self._sample_ms:
+        window = self._window
+        total_bytes, since = window.total, Instant(now + 1)
+        for began, counted in window.samples:
+            expires = Instant(began + window.window_ms)
+            if total_bytes * 1000 <= self.rate * window.sample_ms:
                 break
             if self.rate:
                 level = Instant(began - (-total_bytes * 1000 // self.rate))

@@ -56,14 +56,12 @@ class LimitRules:
     @classmethod
     def of_node(cls, config: NodeConfig, capacity: int) -> "LimitRules":
         """Those of a node's configuration."""
-        between = frozenset((config.inter_broker_listener_name, *config.controller_listener_names))
-        names = {endpoint.listener for endpoint in config.listeners}
         limits = config.connections
         return cls(
             capacity,
             Limit(limits.most, limits.creation_rate),
             {name: Limit(*pair) for name, pair in limits.listeners.items()},
-            between if names - between else frozenset(config.controller_listener_names),
+            config.listeners_between_nodes,
             limits.per_ip,
             limits.per_ip_overrides,
         )

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tidelog.env import effects
 from tidelog.env.disk import Disk, File, OfflineDisk
 from tidelog.env.instant import Instant
-from tidelog.env.steps import Steps
+from tidelog.env.steps import Pauses, Steps
 from tidelog.env.trace import Level
 from tidelog.limits import CLOSE_LINGER_MS
 from tidelog.runtime import clock
@@ -77,6 +77,8 @@ class Core(Protocol):
 
     steps: Steps
     """What it is doing; the driver measures how long."""
+    pauses: Pauses
+    """How long it made clients wait."""
 
     def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""
@@ -133,6 +135,8 @@ class Driver:
         # Fetches keys and tokens; `None` where no listener has any.
         self._refreshing: Refreshing | None = None
         self.counters = Counters()
+        # Of clients beyond their quotas; the core counts.
+        self.pauses = core.pauses
         # Connections that the core may name, by its id for them.
         self._connections: dict[int, Connection] = {}
         # Connections that the core closed and that still send what was queued.
@@ -267,6 +271,8 @@ class Driver:
         self.counters.ticks += 1
         now = Instant(self.turns.begin("tick") // 1_000_000)
         try:
+            if self.turns.spent:
+                self._core.receive(effects.Spent(self.turns.take_spent()), now)
             self._core.wake(now)
             pending = self._core.take_effects()
             self.turns.begin("effects")

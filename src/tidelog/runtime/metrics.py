@@ -40,8 +40,9 @@ class NodeMetric:
     """As a scraper sees it. A counter's name ends in `_total`."""
     doc: str
     read: Callable[[Driver], float | Mapping[str, float] | TurnTimes]
-    """Its value; values by the label `step`; or the turns of a histogram."""
+    """Its value; values by a label; or the turns of a histogram."""
     type: str = "gauge"
+    label: str = "step"
 
     def family(self, driver: Driver) -> Metric:
         """Its samples of this moment."""
@@ -54,9 +55,9 @@ class NodeMetric:
         new_family = CounterMetricFamily if is_counter else GaugeMetricFamily
         if not isinstance(value, Mapping):
             return new_family(self.name, self.doc, value=value)
-        family = new_family(self.name, self.doc, labels=("step",))
-        for step, each in value.items():
-            family.add_metric((step,), each)
+        family = new_family(self.name, self.doc, labels=(self.label,))
+        for labelled, each in value.items():
+            family.add_metric((labelled,), each)
         return family
 
 
@@ -137,6 +138,20 @@ METRICS: Final = (
         "tidelog_runtime_longest_step_seconds",
         "The longest of these steps since the start, by `step`.",
         _of_slow_steps(lambda slow: slow.longest_ns / 1e9),
+    ),
+    NodeMetric(
+        "tidelog_throttled_total",
+        "Requests and connections whose client had to wait, by `quota`.",
+        lambda driver: driver.pauses.counts,
+        "counter",
+        "quota",
+    ),
+    NodeMetric(
+        "tidelog_throttled_seconds_total",
+        "How long clients had to wait because of their quotas, together, by `quota`.",
+        lambda driver: {name: ms / 1000 for name, ms in driver.pauses.sum_ms.items()},
+        "counter",
+        "quota",
     ),
 )
 """All metrics of a node; `docs/reference/metrics.md` is made from this table."""

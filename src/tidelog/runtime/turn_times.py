@@ -112,6 +112,8 @@ class TurnTimes:
         # Garbage collections: how long in this turn, and when the one under way began.
         self._collected_ns = 0
         self._collection_at = 0
+        # Nanoseconds of steps that a client pays for, by its connection; the driver takes them.
+        self.spent: dict[int, int] = {}
         # When the last warning was given, and how many long turns had none since.
         self._warned_at = -_WARNING_PAUSE_NS
         self._unwarned = 0
@@ -127,20 +129,37 @@ class TurnTimes:
                 self._cpu_read_at = at_ns
                 self._cpu_at = self._cpu_clock()
             self._collected_ns = 0
+        elif self._steps.connection_id:
+            self._end_paid_step(at_ns)
         elif at_ns - self._step_at > _SHORT_NS:
             self._on_slow_step(at_ns - self._step_at)
         self._step_at = at_ns
         steps = self._steps
         steps.name = name
         steps.count = 0
+        steps.connection_id = 0
         return at_ns
 
     def _end_step(self) -> None:
         """The core begins another step."""
         at_ns = self.clock()
-        if at_ns - self._step_at > _SHORT_NS and self._in_turn:
+        if self._steps.connection_id:
+            self._end_paid_step(at_ns)
+        elif at_ns - self._step_at > _SHORT_NS and self._in_turn:
             self._on_slow_step(at_ns - self._step_at)
         self._step_at = at_ns
+
+    def _end_paid_step(self, at_ns: int) -> None:
+        """A step has ended that a client pays for."""
+        took_ns, connection_id = at_ns - self._step_at, self._steps.connection_id
+        self.spent[connection_id] = self.spent.get(connection_id, 0) + took_ns
+        if took_ns > _SHORT_NS:
+            self._on_slow_step(took_ns)
+
+    def take_spent(self) -> dict[int, int]:
+        """What clients have to pay for since the last call: nanoseconds by connection."""
+        spent, self.spent = self.spent, {}
+        return spent
 
     def _on_slow_step(self, took_ns: int) -> None:
         steps = self._steps

@@ -49,6 +49,7 @@ class ShareFetchResponse:
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     lock_ms: int = 0
+    throttle_ms: int = 0
     partitions: list[ShareFetched] = field(default_factory=list)
     node_endpoints: NodeEndpoints = field(default_factory=list)
 
@@ -58,7 +59,7 @@ def pack_response(correlation_id: int, response: ShareFetchResponse) -> list[Chu
     first = out = bytearray(length_and_response_header(True, correlation_id))
     chunks: list[Chunk] = [out]
     total_bytes = 0
-    out += _HEAD.pack(0, response.error_code)
+    out += _HEAD.pack(response.throttle_ms, response.error_code)
     FLEXIBLE.write_text(out, response.error_message)
     out += INT32.pack(response.lock_ms)
     by_topic: dict[TopicId, list[ShareFetched]] = {}

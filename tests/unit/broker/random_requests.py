@@ -81,6 +81,8 @@ def _primitive(kind: str, prng: Prng, topic_ids: Sequence[bytes]) -> Any:
             return _records(prng)
         case "uuid":
             return uuid_of(prng.choice((*topic_ids, ZERO_UUID, b"\x07" * 16)))
+        case "float64":
+            return prng.choice((-1.0, 0.0, 0.5, 1000.0, float("nan"), float("inf")))
         case "timedelta_i32" | "timedelta_i64":
             return millis(prng.choice((0, 1, 500, 2**31 - 1)))
         case "error_code":

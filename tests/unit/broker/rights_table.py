@@ -127,6 +127,8 @@ NEEDS: Final = (
             *(K.UNREGISTER_BROKER, K.ADD_RAFT_VOTER, K.REMOVE_RAFT_VOTER),
         )
     ),
+    Row(K.DESCRIBE_CLIENT_QUOTAS, (cluster(DESCRIBE_CONFIGS),)),
+    Row(K.ALTER_CLIENT_QUOTAS, (cluster(ALTER_CONFIGS),)),
     Row(K.DESCRIBE_USER_SCRAM_CREDENTIALS, (cluster(DESCRIBE),)),
     Row(K.ALTER_USER_SCRAM_CREDENTIALS, (cluster(ALTER),), {"iterations": 4096, "mechanism": 1}),
     Row(K.LIST_PARTITION_REASSIGNMENTS, (cluster(DESCRIBE),)),

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from tests.unit.broker.one_node import SETTINGS
 from tests.unit.controller.harness import NODE_ID, Stage, a_stage
 from tidelog.broker.api import k19_create_topics, k55_describe_quorum
 from tidelog.broker.api.catalogue import APIS
+from tidelog.broker.api.passing import Gate
 from tidelog.broker.authorization import Authorization
 from tidelog.broker.connections import Connection, Connections, RequestContext
 from tidelog.broker.control_link import (
@@ -17,6 +19,8 @@ from tidelog.broker.control_link import (
     ForwardLedHere,
 )
 from tidelog.broker.peers import Answered, Failed, PeerChannels, PeerLost, Purpose
+from tidelog.broker.throttling import Throttling
+from tidelog.config import parse_node_config
 from tidelog.config.values import AuthorizationConfig
 from tidelog.controller.messages import (
     AllocateProducerIds,
@@ -51,14 +55,24 @@ class Desk:
         self.peers = PeerChannels(self.effects)
         for node_id in (0, 1, 2):
             self.peers.set_address(node_id, Purpose.CONTROL, Endpoint("C", f"host{node_id}", 9093))
+        config = parse_node_config(
+            SETTINGS
+            | {
+                "node.id": str(NODE_ID),
+                "controller.quorum.voters": f"{NODE_ID}@host1:9093",
+                "request.timeout.ms": str(TIMEOUT_MS),
+                "broker.session.timeout.ms": str(SESSION_MS),
+            }
+        )
+        trace = Trace(TraceList(), Level.INFO)
+        authorization = Authorization(AuthorizationConfig(), trace)
+        throttling = Throttling(config, Connections(self.effects, 1 << 20), trace.steps)
         self.link = ControlLink(
-            node_id=NODE_ID,
+            config=config,
             apis=APIS,
             controller=self.stage.controller,
             peers=self.peers,
-            authorization=Authorization(AuthorizationConfig(), Trace(TraceList(), Level.INFO)),
-            request_timeout_ms=TIMEOUT_MS,
-            session_timeout_ms=SESSION_MS,
+            gate=Gate(authorization, throttling),
         )
         self.now = Instant(0)
 

@@ -77,8 +77,8 @@ def test_it_is_free_exactly_when_it_says(seed: int) -> None:
         if free_at is None:
             continue
         copy = quota(made.rate)
-        copy._samples.extend(made._samples)
-        copy._total_bytes = made._total_bytes
+        copy._window.samples.extend(made._window.samples)
+        copy._window.total = made._window.total
         assert copy.is_exceeded(at(free_at - 1))
         assert not copy.is_exceeded(free_at)
 

@@ -210,6 +210,8 @@ def on_reply(node: Node, call: ProduceCall, response: wire.ProduceResponse) -> N
             context.fill([])
         return
     version = context.header.api_version
+    if context.throttle_ms:
+        response = response._replace(throttle_ms=context.throttle_ms)
     if failed:
         response = _with_known_errors(response, version)
     if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(

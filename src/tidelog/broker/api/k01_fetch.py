@@ -21,9 +21,16 @@ from typing import Final, Protocol
 from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
-from tidelog.broker.api.needs import HasConfig, HasFetchSessions, HasImage, HasReplicas
+from tidelog.broker.api.needs import (
+    HasConfig,
+    HasFetchSessions,
+    HasImage,
+    HasReplicas,
+    HasThrottling,
+)
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.fetch_sessions import FetchSession
+from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import NO_EPOCH
@@ -46,7 +53,7 @@ _CLUSTER_ACTION: Final = on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, cond
 _STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-class Node(HasConfig, HasFetchSessions, HasImage, HasReplicas, Protocol):
+class Node(HasConfig, HasFetchSessions, HasImage, HasReplicas, HasThrottling, Protocol):
     """What Fetch needs."""
 
 
@@ -61,6 +68,8 @@ class FetchCall:
     full: bool
     # Partitions that the client may not read: never looked at, and in every answer.
     denied: list[FetchedPartition] = field(default_factory=list)
+    # Whether a replica asks, whose bytes no quota counts.
+    is_follower: bool = False
 
 
 def handle(
@@ -73,7 +82,7 @@ def handle(
     code = _objection(node, context, request)
     if code is not ErrorCode.NONE:
         asked = interest_of(request.partitions, by_id=by_id, standing=False)
-        on_reply(node, FetchCall(context, None, True), _refusal(asked, code))
+        on_reply(node, FetchCall(context, None, True), _refusal(asked, code), now)
         return
     try:
         session, interest = node.fetch_sessions.open(request, by_id, now)
@@ -84,13 +93,14 @@ def handle(
     if not context.access.is_unlimited and request.replica_id < 0:
         interest, call.denied = _allowed(node, context.access, session, interest, request)
         if not interest.wanted:
-            on_reply(node, call, FetchResponse(0, ErrorCode.NONE, 0, []))
+            on_reply(node, call, FetchResponse(0, ErrorCode.NONE, 0, []), now)
             return
     if request.replica_id >= 0:
         # Where it only follows, this is the one connection whose end shows its death.
         context.connection.broker_id = request.replica_id
+        call.is_follower = True
     node.replicas.fetch(
-        _bounded(node, request),
+        _bounded(node, context, request, now),
         call,
         now,
         interest=interest,
@@ -148,11 +158,17 @@ def _code_of(node: Node, access: Access, want: FetchPartition, interest: Interes
     return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def _bounded(node: Node, request: FetchRequest) -> FetchRequest:
+def _bounded(
+    node: Node, context: RequestContext, request: FetchRequest, now: Instant
+) -> FetchRequest:
     if request.replica_id >= 0:
         return request
     max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes)
-    return request._replace(max_bytes=max_bytes)
+    min_bytes = request.min_bytes
+    if node.throttling.is_on:
+        max_bytes = node.throttling.most_fetched_bytes(context, max_bytes, now)
+        min_bytes = min(min_bytes, max_bytes)
+    return request._replace(max_bytes=max_bytes, min_bytes=min_bytes)
 
 
 def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:
@@ -165,7 +181,7 @@ def _failed(want: FetchPartition, code: ErrorCode) -> FetchedPartition:
     return FetchedPartition(want.topic, want.topic_id, want.partition, code, -1, -1, -1, [], 0)
 
 
-def on_reply(node: Node, call: FetchCall, response: FetchResponse) -> None:
+def on_reply(node: Node, call: FetchCall, response: FetchResponse, now: Instant) -> None:
     """The replicas have answered."""
     context = call.context
     if call.denied:
@@ -175,13 +191,21 @@ def on_reply(node: Node, call: FetchCall, response: FetchResponse) -> None:
         answer.error_code in _STALE_LEADER for answer in response.partitions
     ):
         response = _with_leaders(node, context, response)
-    _answer(context, node.fetch_sessions.close(response, call.session, call.full))
+    response = node.fetch_sessions.close(response, call.session, call.full)
+    if node.throttling.is_on and not call.is_follower:
+        node.throttling.on_fetched(context, _packed(context, response), now)
+    _answer(context, response)
 
 
 def _answer(context: RequestContext, response: FetchResponse) -> None:
+    if context.throttle_ms:
+        response = response._replace(throttle_ms=context.throttle_ms)
+    context.fill(_packed(context, response))
+
+
+def _packed(context: RequestContext, response: FetchResponse) -> list[Chunk]:
     header = context.header
-    chunks = wire.pack_response(header.api_version, header.correlation_id, response)
-    context.fill(chunks)
+    return wire.pack_response(header.api_version, header.correlation_id, response)
 
 
 def _with_leaders(node: Node, context: RequestContext, response: FetchResponse) -> FetchResponse:

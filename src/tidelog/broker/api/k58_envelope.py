@@ -26,7 +26,7 @@ from tidelog.broker.api.declaration import (
     VersionRange,
     VoterChangeApi,
 )
-from tidelog.broker.connections import RequestContext
+from tidelog.broker.connections import RequestContext, throttled
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.security.principal import ANONYMOUS, Principal
@@ -53,10 +53,14 @@ class EnvelopedContext:
     """From which address."""
     amend: Callable[[Entity], Entity] | None = None
     """Completes an answer with what was denied."""
+    throttle_ms: int = 0
+    """For how long the client must wait, by the quota of what it changes here."""
 
     def answer(self, entity: Entity) -> None:
         """Answers with an entity."""
         whole = entity if self.amend is None else self.amend(entity)
+        if self.throttle_ms:
+            whole = throttled(whole, self.throttle_ms)
         inner = codec.encode_response(self.header, whole)[4:]
         _answer(self.outer, ErrorCode.NONE, inner)
 

@@ -21,7 +21,7 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.k10_find_coordinator import shares_topic
 from tidelog.broker.api.leader_hints import leader_hint, node_endpoints
 from tidelog.broker.api.mirroring import SENTENCE
-from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasSharing
+from tidelog.broker.api.needs import HasAutoTopics, HasConfig, HasImage, HasSharing, HasThrottling
 from tidelog.broker.api.share_rows import (
     READ_TOPIC,
     STALE_LEADER,
@@ -47,7 +47,7 @@ from tidelog.wire.share_fetch import ShareFetched, ShareFetchResponse
 from tidelog.wire.values import bytes_of, to_millis
 
 
-class Node(HasAutoTopics, HasConfig, HasImage, HasSharing, Protocol):
+class Node(HasAutoTopics, HasConfig, HasImage, HasSharing, HasThrottling, Protocol):
     """What ShareFetch needs."""
 
 
@@ -92,7 +92,11 @@ class _Call:
         response = ShareFetchResponse(partitions=list(rows.values()))
         response.lock_ms = self.node.sharing.held.settings(self.member.group_id).lock_ms
         self._name_leaders(response)
-        self.context.fill(wire.pack_response(self.context.header.correlation_id, response))
+        correlation_id, throttling = self.context.header.correlation_id, self.node.throttling
+        if throttling.is_on:
+            throttling.on_fetched(self.context, wire.pack_response(correlation_id, response), now)
+            response.throttle_ms = self.context.throttle_ms
+        self.context.fill(wire.pack_response(correlation_id, response))
 
     def _name_leaders(self, response: ShareFetchResponse) -> None:
         image = self.node.image

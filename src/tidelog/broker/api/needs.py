@@ -17,6 +17,7 @@ from tidelog.broker.producer_ids import ProducerIds
 from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.sharing import Sharing
+from tidelog.broker.throttling import Throttling
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
@@ -128,6 +129,12 @@ class HasSharing(Protocol):
     """The share partitions of this node."""
 
     sharing: Sharing
+
+
+class HasThrottling(Protocol):
+    """The quotas of clients."""
+
+    throttling: Throttling
 
 
 class HasTrace(Protocol):

@@ -52,6 +52,8 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.DESCRIBE_ACLS: 3,
     ApiKey.CREATE_ACLS: 3,
     ApiKey.DELETE_ACLS: 3,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
+    ApiKey.ALTER_CLIENT_QUOTAS: 1,
 }
 """The newest version that the client uses."""
 

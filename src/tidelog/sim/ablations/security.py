@@ -1,9 +1,10 @@
-"""Safeguards of logins and rights, and who gets in without them."""
+"""Safeguards of logins, rights and quotas, and who gets what without them."""
 
 import hmac
 from typing import Final
 
 from tidelog.broker.api.checks import Each, Whole
+from tidelog.broker.connections import Connections
 from tidelog.broker.logins import Logins
 from tidelog.security.authorizer import Access
 from tidelog.sim.ablations.safeguard import guard_of_cluster
@@ -26,5 +27,8 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         _FAMILY, "handlers-ask", "records that are written or read by who has no right to"
     ).replaced(Access, "allows", lambda *_, **__: True),
+    guard_of_cluster(
+        _FAMILY, "muted-clients-wait", "a client that takes more than its quota"
+    ).replaced(Connections, "mute", lambda *_: None),
 )
-"""Of logins and rights."""
+"""Of logins, rights and quotas."""

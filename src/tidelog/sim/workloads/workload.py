@@ -22,6 +22,8 @@ from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
 from tidelog.sim.workloads.disk_moves import DiskMover
+from tidelog.sim.workloads.greedy import NAME as GREEDY
+from tidelog.sim.workloads.greedy import Greedy
 from tidelog.sim.workloads.intruder import Intruder
 from tidelog.sim.workloads.keeper import Keeper
 from tidelog.sim.workloads.keyed import KeyedClient
@@ -36,6 +38,7 @@ MAX_TOPICS: Final = 6
 MAX_PARTITIONS: Final = 5
 RETRY_MS: Final = 100
 INTRUDER_GAP_MS: Final = 100
+GREEDY_GAP_MS: Final = 50
 
 
 class Workload:
@@ -68,6 +71,7 @@ class Workload:
         self._intruders = [
             Intruder(world, stream(seed, "intruder")) for _ in range(1) if swarm.secured
         ]
+        self._greedy = [self._make_greedy(seed) for _ in range(1) if swarm.secured]
         self.producers = [
             self._producer(f"p{number}", Acks(kind))
             for number, kind in enumerate(swarm.producers, 1)
@@ -108,6 +112,11 @@ class Workload:
         view = self._own_view("s0", Prng(prng.next_u64()))
         admin = Admin(view, self.history)
         return Sharers(view, admin, views, prng, flushed=self._swarm.group_commit)
+
+    def _make_greedy(self, seed: int) -> Greedy:
+        prng = stream(seed, "greedy")
+        administrator = self._own_view("quotas", prng, ADMIN)
+        return Greedy(self._own_view(GREEDY, prng), administrator, prng)
 
     def _own_view(self, name: str, prng: Prng, user: str = CLIENT) -> ClusterView:
         return ClusterView(self._world, name, prng, self._swarm.client_timeout_ms, user)
@@ -152,6 +161,8 @@ class Workload:
             self._now_and_then(self._swarm.rights_gap_ms, self._keeper.act)
             for intruder in self._intruders:
                 self._now_and_then(INTRUDER_GAP_MS, intruder.act)
+            for greedy in self._greedy:
+                self._now_and_then(GREEDY_GAP_MS, greedy.act)
 
     def _begin(self) -> None:
         for _ in range(self._swarm.topics):

@@ -1,0 +1,93 @@
+"""What quotas of clients are measured by: sampled rates, and buckets of tokens.
+
+A *rate* is what was recorded in the last samples over the time that they cover, which is counted as
+at least ten seconds. So a client that was silent may use ten seconds of its quota at once. It is
+recorded first and compared then: the request that goes beyond the quota is carried out, and its
+client waits for as long as the excess takes at the quota's rate. Over ten seconds a client with one
+connection, whose requests are at most a twentieth of what the quota allows in a second, gets at
+most a tenth more than its quota; in the long run so do all who wait (*QuotaInTheLongRun*).
+
+Kafka counts whole samples that have not begun yet, so its rate falls by up to a tenth within each
+second and jumps back; here it does not, which makes the first pauses a little longer.
+
+A *bucket* fills with tokens at the quota's rate, up to a window's worth. A request may take more
+than there are, and then none is left for others until the debt is paid.
+
+Both get the bound with each question, because quotas change, and what was used stays.
+
+Source: Kafka's `Rate`, `SampledStat` and `TokenBucket`; KIP-124, KIP-599.
+"""
+
+from typing import Final
+
+from tidelog.env.instant import Instant
+from tidelog.env.sample_window import SampleWindow
+
+SAMPLES: Final = 11
+SAMPLE_MS: Final = 1000
+LEAST_WINDOW_MS: Final = (SAMPLES - 1) * SAMPLE_MS
+"""The shortest time that a rate is reckoned over."""
+LONGEST_PAUSE_MS: Final = SAMPLE_MS
+"""Of a client that goes beyond its share of the node's time, or opens connections too fast."""
+
+
+class RateMeter:
+    """Amounts over time."""
+
+    __slots__ = ("_window",)
+
+    def __init__(self) -> None:
+        self._window = SampleWindow(SAMPLES, SAMPLE_MS)
+
+    def record(self, amount: int, now: Instant) -> None:
+        """Counts an amount; a negative one takes back what was recorded."""
+        self._window.record(amount, now)
+
+    def pause_ms(self, bound: float, now: Instant) -> int:
+        """How long nothing more may come; 0 within the bound, which is an amount per second."""
+        window = self._window
+        window.forget(now)
+        if not window.samples:
+            return 0
+        covered_ms = max(now - window.samples[0][0], LEAST_WINDOW_MS)
+        return max(0, round(window.total * 1000 / bound - covered_ms))
+
+    def is_idle(self, now: Instant) -> bool:
+        """Whether it is like a new one."""
+        self._window.forget(now)
+        return not self._window.samples
+
+
+class TokenBucket:
+    """Tokens that are filled up over time."""
+
+    __slots__ = ("_filled_at", "_tokens")
+
+    def __init__(self) -> None:
+        # What there is; below zero it is a debt. A new bucket is full.
+        self._tokens = float("inf")
+        # Until when it has been filled.
+        self._filled_at = Instant(0)
+
+    def take(self, amount: int, bound: float, now: Instant, *, strict: bool) -> int:
+        """Takes tokens, also more than there are; the pause in ms until there is no debt. With
+        `strict` a debt of before means that none are taken, and a debt that is made now waits for
+        the next one who takes."""
+        self._fill(bound, now)
+        if strict and self._tokens < 0:
+            return self._pause_ms(bound)
+        self._tokens -= amount
+        return 0 if strict else self._pause_ms(bound)
+
+    def is_idle(self, now: Instant) -> bool:
+        """Whether it is like a new one, at the rate it was last asked with or a higher one."""
+        return now - self._filled_at >= SAMPLES * SAMPLE_MS and self._tokens >= 0
+
+    def _fill(self, bound: float, now: Instant) -> None:
+        most = bound * SAMPLES * SAMPLE_MS / 1000
+        filled = self._tokens + bound * (now - self._filled_at) / 1000
+        self._tokens = min(most, filled)
+        self._filled_at = now
+
+    def _pause_ms(self, bound: float) -> int:
+        return max(0, round(-self._tokens / bound * 1000))

@@ -1,0 +1,170 @@
+"""Clients beyond their quotas wait, and others do not."""
+
+import pytest
+
+from tests.unit.broker.api.test_k00_produce import request_of
+from tests.unit.broker.api.test_k01_fetch import fetch, request, wanted
+from tests.unit.broker.one_node import CONTROLLER, OneNode, Wire
+from tidelog.env.effects import Closed, CloseReason, Spent
+from tidelog.errors import ErrorCode
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import error_of, to_millis
+
+KEY = ApiKey.ALTER_CLIENT_QUOTAS
+LARGE = build_batch([Record(1_700_000_000_000, None, bytes(9_000))])
+
+
+def alter(wire: Wire, entity: dict[str, str | None], **values: float | None) -> list[ErrorCode]:
+    """Sets quotas; those that are `None` are removed."""
+    row = {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity.items()],
+        "ops": [
+            {"key": key, "value": value or 0.0, "remove": value is None}
+            for key, value in values.items()
+        ],
+    }
+    answer = wire.call(KEY, 1, entries=[row], validate_only=False)
+    return [error_of(each.error_code) for each in answer.entries]
+
+
+METADATA = {
+    "topics": None,
+    "allow_auto_topic_creation": False,
+    "include_cluster_authorized_operations": False,
+    "include_topic_authorized_operations": False,
+}
+DEFAULT_USER: dict[str, str | None] = {"user": None}
+
+
+@pytest.fixture
+def node() -> OneNode:
+    one = OneNode()
+    one.client().create_topic("t", 2)
+    return one
+
+
+def set_quota(node: OneNode, entity: dict[str, str | None] = DEFAULT_USER, **values: float) -> None:
+    assert alter(node.client(), entity, **values) == [ErrorCode.NONE]
+    node.settle()
+
+
+def produce(wire: Wire, records: bytes = LARGE) -> int:
+    """The pause in the answer."""
+    frame = wire.ask(ApiKey.PRODUCE, request_of(wire, 9, records=records))
+    assert frame is not None
+    _, response = codec.decode_response(ApiKey.PRODUCE, 9, frame)
+    (topic,) = response.responses
+    assert error_of(topic.partition_responses[0].error_code) is ErrorCode.NONE
+    return to_millis(response.throttle_time)
+
+
+def metadata_pause(wire: Wire) -> int:
+    """The pause in the answer."""
+    return to_millis(wire.call(ApiKey.METADATA, 8, **METADATA).throttle_time)
+
+
+def test_a_producer_beyond_its_quota_is_answered_and_then_muted(node: OneNode) -> None:
+    set_quota(node, producer_byte_rate=1000)
+    wire, other = node.client(), node.client()
+    assert produce(wire) == 0
+    pause_ms = produce(wire)
+    assert 8_000 < pause_ms < 9_000
+    wire.send(codec.encode_request(request_of(wire, 9, records=LARGE), 7, "test"))
+    node.advance(pause_ms - 1)
+    assert not wire.frames()
+    assert not node.closed
+    node.advance(1)
+    assert len(wire.frames()) == 1
+    assert node.broker.throttling.pauses.counts["producer_byte_rate"] == 2
+    assert metadata_pause(other) == 0
+
+
+def test_what_was_pipelined_waits_too(node: OneNode) -> None:
+    set_quota(node, producer_byte_rate=1000)
+    wire = node.client()
+    asked = codec.encode_request(request_of(wire, 9, records=LARGE), 7, "test")
+    wire.send(asked * 4)
+    assert len(wire.frames()) == 2
+    node.advance(60_000)
+    assert len(wire.frames()) == 2
+
+
+def test_a_closed_connection_is_forgotten(node: OneNode) -> None:
+    set_quota(node, producer_byte_rate=1000)
+    wire = node.client()
+    produce(wire), produce(wire)
+    node.receive(Closed(wire.connection_id, CloseReason.PEER))
+    node.advance(60_000)
+
+
+def test_a_consumer_gets_what_it_asked_for_and_the_pause_lies_behind_it(node: OneNode) -> None:
+    producer = node.client()
+    for _ in range(3):
+        produce(producer)
+    set_quota(node, consumer_byte_rate=500)
+    wire = node.client()
+    answer = fetch(wire, 12, request(wanted(node)))
+    assert answer.partitions[0].records_bytes > 5_000
+    assert answer.throttle_ms > 0
+    began = node.now
+    assert fetch(wire, 12, request(wanted(node))).throttle_ms > answer.throttle_ms
+    assert node.now - began >= answer.throttle_ms
+
+
+def test_an_answer_is_at_most_ten_seconds_of_the_quota(node: OneNode) -> None:
+    producer = node.client()
+    for _ in range(4):
+        produce(producer)
+    set_quota(node, consumer_byte_rate=2000)
+    answer = fetch(node.client(), 12, request(wanted(node)))
+    assert answer.partitions[0].records_bytes < 20_000
+
+
+def test_followers_are_never_muted(node: OneNode) -> None:
+    """ReplicationIsNeverMuted."""
+    set_quota(node, consumer_byte_rate=1, producer_byte_rate=1, request_percentage=0.01)
+    wire = node.client()
+    for _ in range(3):
+        asked = request(wanted(node), replica_id=2, replica_epoch=5)
+        assert fetch(wire, 15, asked).throttle_ms == 0
+    connection = node.broker.connections.get(wire.connection_id)
+    assert connection is not None and connection.muted_until is None
+    controller = node.client(CONTROLLER)
+    controller.call(ApiKey.API_VERSIONS, 3, client_software_name="x", client_software_version="1")
+    assert connection.limits is None
+
+
+def test_who_uses_the_node_for_too_long_waits_a_second_at_most(node: OneNode) -> None:
+    set_quota(node, request_percentage=1)
+    wire = node.client()
+
+    assert metadata_pause(wire) == 0
+    node.receive(Spent({wire.connection_id: 150_000_000, 12345: 1}))
+    assert metadata_pause(wire) == 1000
+    node.advance(15_000)
+    assert metadata_pause(wire) == 0
+    assert node.broker.throttling.pauses.sum_ms["request_percentage"] == 1000
+
+
+def test_an_address_that_connects_too_often_is_cut_after_a_pause(node: OneNode) -> None:
+    set_quota(node, {"ip": None}, connection_creation_rate=1)
+    for _ in range(10):
+        node.client()
+    late = node.client()
+    assert late.connection_id not in node.closed
+    node.advance(1000)
+    assert late.connection_id in node.closed
+    assert node.broker.throttling.pauses.counts["connection_creation_rate"] == 1
+    assert node.client(CONTROLLER).connection_id not in node.closed
+
+
+def test_a_quota_that_is_removed_holds_no_longer(node: OneNode) -> None:
+    set_quota(node, producer_byte_rate=1)
+    admin = node.client()
+    assert alter(admin, DEFAULT_USER, producer_byte_rate=None) == [ErrorCode.NONE]
+    assert not node.broker.throttling.is_on
+    wire = node.client()
+    assert [produce(wire) for _ in range(3)] == [0, 0, 0]

@@ -15,7 +15,9 @@ answered, is closed. One that never sent any stays: the nodes watch each other o
 end of one would look like a death. Where a listener asks for a login, it must have logged in
 (`logins.py`); its messages do not count as requests.
 
-Invariants: a slot is filled exactly once; slots leave in order; no connection has more than
+Invariants: a slot is filled exactly once, and not before the request has passed the checks of its
+API (*AuthorizedFirst*); an open slot is known to a component that will fill it
+(*EveryRequestIsAnsweredOrClosed*); slots leave in order; no connection has more than
 `limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
 have left, one with requests left over not until they are handled.
 """
@@ -24,6 +26,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from sys import getrefcount
+from typing import Final
 
 from tidelog.broker.login import Login
 from tidelog.config import BrokerConfig
@@ -56,6 +60,8 @@ class RequestContext:
     closes: bool = False
     # Completes an answer with what was denied (`broker/api/checks.py`).
     amend: Callable[[Entity], Entity] | None = None
+    # Whether checks of its API lie before it still: no answer may leave.
+    unchecked: bool = False
 
     @property
     def listener(self) -> str:
@@ -134,6 +140,16 @@ class Connection:
     def has_room(self) -> bool:
         """Whether another request may be handled now."""
         return self.open and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
+
+
+def _references_here() -> int:
+    """How many references a context of a queue has while the queue is gone through."""
+    for context in deque([object()]):
+        return getrefcount(context)
+    raise AssertionError("the queue is empty")
+
+
+_REFERENCES_HERE: Final = _references_here()
 
 
 class Connections:
@@ -278,6 +294,7 @@ class Connections:
     def fill(self, context: RequestContext, chunks: list[Chunk]) -> None:
         """Answers a request; it leaves at the next `flush` when all before it have left."""
         assert not context.answered, f"answered twice: {context.header}"
+        assert not context.unchecked, f"AuthorizedFirst: {context.header} has passed no checks"
         context.answered = True
         connection = context.connection
         if not connection.open:
@@ -317,11 +334,16 @@ class Connections:
 
     def check(self) -> None:
         """RepliesInOrder: a filled slot at a head is always queued for the next flush.
-        NothingForgotten: a connection with a backlog gets a turn, or waits for slots to leave."""
+        NothingForgotten: a connection with a backlog gets a turn, or waits for slots to leave.
+        EveryRequestIsAnsweredOrClosed: what is not answered is held by who can answer it."""
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
             if not connection.slots and not connection.backlog:
                 continue
+            for context in connection.slots:
+                assert context.answered or getrefcount(context) > _REFERENCES_HERE, (
+                    f"EveryRequestIsAnsweredOrClosed: {context.header} is forgotten"
+                )
             open_slots = len(connection.slots)
             assert open_slots <= MAX_IN_FLIGHT_REQUESTS, f"{open_slots} slots"
             if connection.backlog:

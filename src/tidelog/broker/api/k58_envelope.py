@@ -53,9 +53,12 @@ class EnvelopedContext:
     """From which address."""
     amend: Callable[[Entity], Entity] | None = None
     """Completes an answer with what was denied."""
+    unchecked: bool = True
+    """Whether checks of its API lie before it still: no answer may leave."""
 
     def answer(self, entity: Entity) -> None:
         """Answers with an entity."""
+        assert not self.unchecked, f"AuthorizedFirst: {self.header} has passed no checks"
         whole = entity if self.amend is None else self.amend(entity)
         inner = codec.encode_response(self.header, whole)[4:]
         _answer(self.outer, ErrorCode.NONE, inner)

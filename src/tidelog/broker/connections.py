@@ -18,7 +18,9 @@ end of one would look like a death. Where a listener asks for a login, it must h
 A connection may be muted for a time (`throttling.py`): its requests wait, in the backlog and
 unread, and its answers leave.
 
-Invariants: a slot is filled exactly once; slots leave in order; no connection has more than
+Invariants: a slot is filled exactly once, and not before the request has passed the checks of its
+API (*AuthorizedFirst*); an open slot is known to a component that will fill it
+(*EveryRequestIsAnsweredOrClosed*); slots leave in order; no connection has more than
 `limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
 have left, one with requests left over not until they are handled.
 """
@@ -27,6 +29,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from sys import getrefcount
+from typing import Final
 
 from tidelog.broker.login import Login
 from tidelog.config import BrokerConfig
@@ -71,6 +75,8 @@ class RequestContext:
     amend: Callable[[Entity], Entity] | None = None
     # For how long the client must wait after it, by its quotas; the answer says so.
     throttle_ms: int = 0
+    # Whether checks of its API lie before it still: no answer may leave.
+    unchecked: bool = False
 
     @property
     def listener(self) -> str:
@@ -157,6 +163,16 @@ class Connection:
         """Whether another request may be handled now."""
         slots = len(self.slots)
         return self.open and slots < MAX_IN_FLIGHT_REQUESTS and self.muted_until is None
+
+
+def _references_here() -> int:
+    """How many references a context of a queue has while the queue is gone through."""
+    for context in deque([object()]):
+        return getrefcount(context)
+    raise AssertionError("the queue is empty")
+
+
+_REFERENCES_HERE: Final = _references_here()
 
 
 class Connections:
@@ -330,6 +346,7 @@ class Connections:
     def fill(self, context: RequestContext, chunks: list[Chunk]) -> None:
         """Answers a request; it leaves at the next `flush` when all before it have left."""
         assert not context.answered, f"answered twice: {context.header}"
+        assert not context.unchecked, f"AuthorizedFirst: {context.header} has passed no checks"
         context.answered = True
         connection = context.connection
         if not connection.open:
@@ -370,7 +387,8 @@ class Connections:
     def check(self) -> None:
         """RepliesInOrder: a filled slot at a head is always queued for the next flush.
         NothingForgotten: a connection with a backlog gets a turn, waits for slots to leave, or is
-        muted."""
+        muted.
+        EveryRequestIsAnsweredOrClosed: what is not answered is held by who can answer it."""
         self._mutes.check()
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
@@ -380,6 +398,10 @@ class Connections:
                 assert not is_next, f"connection {connection.connection_id} is muted and has a turn"
             if not connection.slots and not connection.backlog:
                 continue
+            for context in connection.slots:
+                assert context.answered or getrefcount(context) > _REFERENCES_HERE, (
+                    f"EveryRequestIsAnsweredOrClosed: {context.header} is forgotten"
+                )
             open_slots = len(connection.slots)
             assert open_slots <= MAX_IN_FLIGHT_REQUESTS, f"{open_slots} slots"
             if connection.backlog:

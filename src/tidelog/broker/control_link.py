@@ -212,8 +212,9 @@ class ControlLink:
         if asked.refusal is not None:
             refused = Refused(asked.refusal.code, SENTENCE)
             self._outcomes.append(ForwardDecided(forward, refused))
-        elif isinstance(api, ControllerApi):
-            forward = replace(forward, asked=asked)
+            return
+        forward = replace(forward, asked=asked)
+        if isinstance(api, ControllerApi):
             try:
                 message = api.message_of(asked.request)
             except ProtocolError as fault:

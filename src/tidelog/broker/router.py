@@ -81,8 +81,6 @@ class Router:
     def __init__(self, broker: Broker, trace: Trace) -> None:
         self.broker = broker
         self._trace = trace
-        # Keeps the rights of each connection up to date.
-        self._authorization = broker.authorization
         # Where requests meet the quotas of their clients.
         self._throttling = broker.throttling
         # Requests are steps by the names of their APIs; those that the broker parses by hand are
@@ -108,8 +106,8 @@ class Router:
             if api is None:
                 raise MalformedFrame(f"API `{header.api_key.name}` is not served here")
             low, high = api.versions
-            if self._authorization.authorizer is not None:
-                self._authorization.of(connection)
+            if self.broker.authorization.authorizer is not None:
+                self.broker.authorization.of(connection)
             if not low <= header.api_version <= high:
                 self._on_unsupported_version(api, connection, header)
             elif isinstance(api, HotApi):
@@ -151,8 +149,8 @@ class Router:
     ) -> None:
         broker = self.broker
         if isinstance(api, QuorumApi):
-            context = broker.connections.admit(connection, header)
-            if not connection.access.is_unlimited:
+            context = self._admit(api, connection, header)
+            if context.unchecked:
                 request = codec.decode_request(header, frame, offset)
                 if self._passed(api, context, request) is None:
                     return
@@ -160,7 +158,7 @@ class Router:
             broker.quorum.on_request(message, QuorumRequest(context, api), now)
             return
         request = codec.decode_request(header, frame, offset)
-        context = broker.connections.admit(connection, header)
+        context = self._admit(api, connection, header)
         if self._throttling.is_on:
             self._throttling.on_request(api.key, api.requires, context, len(frame), now)
         match api:
@@ -183,10 +181,17 @@ class Router:
             case _:
                 assert_never(api)
 
+    def _admit(
+        self, api: Api[Broker], connection: Connection, header: RequestHeader
+    ) -> RequestContext:
+        context = self.broker.connections.admit(connection, header)
+        context.unchecked = not connection.access.is_unlimited
+        return context
+
     def _answer(
         self, api: LocalApi[Broker], context: RequestContext, request: Entity, now: Instant
     ) -> None:
-        if not context.access.is_unlimited:
+        if context.unchecked:
             passed = self._passed(api, context, request)
             if passed is None:
                 return
@@ -201,6 +206,7 @@ class Router:
         image = self.broker.image
         access = self.broker.authorization.of(context.connection)
         asked = pass_checks(api.requires, access, image, request, context.response_type)
+        context.unchecked = False
         if asked.refusal is not None:
             context.answer(asked.refused())
             return None
@@ -212,6 +218,7 @@ class Router:
         controller, access = self.broker.controller, outer.access
         checks, image = k58_envelope.API.requires, self.broker.image
         asked = pass_checks(checks, access, image, envelope, outer.response_type)
+        outer.unchecked = False
         if asked.refusal is not None:
             k58_envelope.refuse(outer, asked.refusal.code)
             return
@@ -255,6 +262,7 @@ class Router:
         broker, context, api, request = self.broker, asked.context, asked.api, asked.request
         version = context.header.api_version
         passed = broker.gate.pass_forwarded(api, context, request, broker.image, now)
+        context.unchecked = False
         if passed.refusal is not None:
             refused = Refused(passed.refusal.code, SENTENCE)
             if isinstance(api, ControllerApi):
@@ -304,6 +312,10 @@ class Router:
         context.amend = None
         if forward.asked is not None:
             request, context.amend = forward.asked.request, forward.asked.amend
+        # Who is refused sees nothing, and the controller of another node has asked by itself.
+        is_refused = isinstance(outcome, ForwardDecided) and isinstance(outcome.response, Refused)
+        if forward.asked is not None or is_refused or isinstance(outcome, ForwardAnswered):
+            context.unchecked = False
         version = context.header.api_version
         if not context.connection.open:
             return

@@ -1,5 +1,6 @@
 """A consumer group as it will be when the records of a decision are written, and these records."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.env.instant import Instant
@@ -20,11 +21,25 @@ class Look(NamedTuple):
 class Draft:
     """A group as it will be when the records of this decision are written."""
 
-    __slots__ = ("former", "gone", "group", "group_id", "look", "records", "successor")
+    __slots__ = (
+        "former",
+        "gone",
+        "group",
+        "group_id",
+        "look",
+        "may_describe",
+        "records",
+        "successor",
+    )
 
-    def __init__(self, group_id: str, group: ConsumerGroup) -> None:
+    def __init__(
+        self, group_id: str, group: ConsumerGroup, may_describe: Callable[[str], bool] | None = None
+    ) -> None:
         self.group_id = group_id
         self.group = group
+        # Whether the member whose heartbeat it is may describe a topic; `None` when it is none, and
+        # regular expressions stay as they are.
+        self.may_describe = may_describe
         self.records: list[GroupsRecord] = []
         # Members that are none any longer.
         self.gone: set[str] = set()

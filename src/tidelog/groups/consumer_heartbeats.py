@@ -124,7 +124,7 @@ class ConsumerHeartbeats:
         """The group, which the first member makes; a classic one without members gives way."""
         group_id = request.group_id
         found = self._env.consumers(group_id)
-        draft = Draft(group_id, found or EMPTY)
+        draft = Draft(group_id, found or EMPTY, request.may_describe)
         if found is None:
             if request.member_epoch != JOIN or self._env.shares(group_id) is not None:
                 raise not_found(_WORD, group_id)

@@ -54,6 +54,9 @@ from tidelog.rsm.timers import Timers
 _AGAIN_MS: Final = 1000
 """When a removal that could not be written is tried again."""
 
+_UNSEEN: Final = -1
+"""The version of the metadata before any."""
+
 Key = tuple[str, str]
 """A group and its member."""
 
@@ -110,15 +113,18 @@ class ConsumerSteps:
         before = known or Subscription()
         regex = wanted.regex or ""
         if regex and regex not in draft.group.regexes:
-            draft.write((Kind.REGEX, regex, self._resolve(regex, now)))
+            draft.write((Kind.REGEX, regex, self._resolve(draft, regex, now)))
         if known != wanted:
             draft.write((Kind.SUBSCRIPTION, member_id, wanted))
             self._drop_unused(draft, before.regex or "")
         return before.topic_names != wanted.topic_names or (before.regex or "") != regex
 
-    def _resolve(self, regex: str, now: Instant) -> ResolvedRegex:
+    def _resolve(self, draft: Draft, regex: str, now: Instant) -> ResolvedRegex:
+        """The topics that it matches and the member may describe, as in Apache Kafka: the others of
+        the group that have the same expression get these too, and are refused when they fetch."""
         topics = self._env.topics
-        found = matching(regex, topics.names)
+        assert draft.may_describe is not None, "nobody asks for it"
+        found = tuple(filter(draft.may_describe, matching(regex, topics.names)))
         return ResolvedRegex(found, topics.offset, self._env.wall_ms(now))
 
     @staticmethod
@@ -137,8 +143,9 @@ class ConsumerSteps:
         regexes_at = now if look is None else look.regexes_at
         version = topics.version
         if draft.group.regexes and (look is None or look.version != topics.version):
-            if look is not None and now < look.regexes_at + REGEX_REFRESH_MS:
-                version = look.version
+            is_early = look is not None and now < look.regexes_at + REGEX_REFRESH_MS
+            if is_early or draft.may_describe is None:
+                version = _UNSEEN if look is None else look.version
             else:
                 self._refresh_regexes(draft, now)
                 regexes_at = now
@@ -151,7 +158,7 @@ class ConsumerSteps:
 
     def _refresh_regexes(self, draft: Draft, now: Instant) -> None:
         for regex, known in draft.group.regexes.items():
-            found = self._resolve(regex, now)
+            found = self._resolve(draft, regex, now)
             if found.topics != known.topics:
                 draft.write((Kind.REGEX, regex, found))
 

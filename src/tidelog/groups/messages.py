@@ -5,6 +5,7 @@ partition. Every request has one answer: its own result, or a `Refused`
 when the coordinator could not look at it at all.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidelog.errors import ErrorCode
@@ -134,6 +135,11 @@ class LeaveGroupResult(NamedTuple):
 # Consumer groups ---------------------------------------------------------------------------
 
 
+def everything(_: str) -> bool:
+    """Without an authorizer every topic may be described."""
+    return True
+
+
 class ConsumerGroupHeartbeat(NamedTuple):
     """API 68: a member of a consumer group is there, and says what has changed; `None` is
     unchanged."""
@@ -154,6 +160,8 @@ class ConsumerGroupHeartbeat(NamedTuple):
     """The partitions that it uses."""
     must_name_itself: bool = True
     """Whether clients make their member ids themselves (version 1 and up)."""
+    may_describe: Callable[[str], bool] = everything
+    """Whether the member may describe a topic: its regular expression matches no other."""
 
     @property
     def is_full(self) -> bool:

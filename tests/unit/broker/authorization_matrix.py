@@ -3,7 +3,7 @@
 The expectations are written by hand (`rights_table.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
@@ -109,16 +109,24 @@ class Case(NamedTuple):
 
 def the_cases() -> Iterator[Case]:
     for row in NEEDS:
-        listener = Listener.CONTROLLER if row.listener == CONTROLLER else Listener.BROKER
-        api = APIS.table(listener)[row.key]
+        api = APIS.table(listener_of(row))[row.key]
         assert api is not None, row
-        low, high = max(api.versions[0], row.versions[0]), min(api.versions[1], row.versions[1])
-        named = any(kind == TOPIC for need in row.needs for _, kind in need.alternatives)
-        for version in sorted({low, high}):
-            for place in range(len(row.needs)):
-                for kind in KINDS:
-                    for name in NAMES[TOPIC] if named else NAMES[TOPIC][:1]:
-                        yield Case(row, version, place, kind, name)
+        yield from cases_of(row, api.versions)
+
+
+def cases_of(row: Row, versions: tuple[int, int]) -> Iterator[Case]:
+    """The cases of one row, in the lowest and the highest version."""
+    low, high = max(versions[0], row.versions[0]), min(versions[1], row.versions[1])
+    named = any(kind == TOPIC for need in row.needs for _, kind in need.alternatives)
+    for version in sorted({low, high}):
+        for place in range(len(row.needs)):
+            for kind in KINDS:
+                for name in NAMES[TOPIC] if named else NAMES[TOPIC][:1]:
+                    yield Case(row, version, place, kind, name)
+
+
+def listener_of(row: Row) -> Listener:
+    return Listener.CONTROLLER if row.listener == CONTROLLER else Listener.BROKER
 
 
 class Office:
@@ -157,7 +165,7 @@ class Office:
         authorizer.follow(acls)
         object.__setattr__(self.node.broker.image, "acls", acls)
         kind = codec.request_class(case.row.key, case.version)
-        request = filled(kind, self.values(case))
+        request = filled(kind, values_of(case, self.ids))
         frame = wire.ask(case.row.key, request)
         if frame is None:
             # It may come later.
@@ -165,17 +173,19 @@ class Office:
             return None
         return codec.decode_response(case.row.key, case.version, frame)[1]
 
-    def values(self, case: Case) -> dict[str, Any]:
-        names = dict.fromkeys(("name", "topic", "topic_name", "topic_names"), case.name)
-        names |= dict.fromkeys(("group_id", "groups", "group_ids", "groups_names"), "g")
-        names |= {"transactional_ids": "x", "v3_and_below_transactional_id": "x"}
-        names |= {"transactional_id": "x", "subscribed_topic_names": case.name}
-        key_type = case.row.values.get("key_type", 0)
-        key = {0: "g", 1: "x", 2: "g:AAAAAAAAAAAAAAAAAAAAAQ:0"}[key_type]
-        kind = case.row.values.get("resource_type")
-        resource = {32: "g", 4: "1"}.get(kind, case.name)
-        names |= {"key": key, "coordinator_keys": key, "resource_name": resource}
-        return {**names, "topic_id": self.ids[case.name], "cursor": None} | case.row.values
+
+def values_of(case: Case, ids: Mapping[str, bytes]) -> dict[str, Any]:
+    """Fields of the request of a case, wherever they stand in it."""
+    names = dict.fromkeys(("name", "topic", "topic_name", "topic_names"), case.name)
+    names |= dict.fromkeys(("group_id", "groups", "group_ids", "groups_names"), "g")
+    names |= {"transactional_ids": "x", "v3_and_below_transactional_id": "x"}
+    names |= {"transactional_id": "x", "subscribed_topic_names": case.name}
+    key_type = case.row.values.get("key_type", 0)
+    key = {0: "g", 1: "x", 2: "g:AAAAAAAAAAAAAAAAAAAAAQ:0"}[key_type]
+    kind = case.row.values.get("resource_type")
+    resource = {32: "g", 4: "1"}.get(kind, case.name)
+    names |= {"key": key, "coordinator_keys": key, "resource_name": resource}
+    return {**names, "topic_id": ids[case.name], "cursor": None} | case.row.values
 
 
 def filled(entity_type: type, values: dict[str, Any]) -> Any:
@@ -184,8 +194,8 @@ def filled(entity_type: type, values: dict[str, Any]) -> Any:
     for item in fields(entity_type):
         nested = _nested(item.type)
         is_array = "tuple" in str(item.type)
-        if values.get(item.name) == ():
-            out[item.name] = ()
+        if is_array and values.get(item.name, 0) in ((), None):
+            out[item.name] = values[item.name]
         elif item.name in values and not (nested is not None and values[item.name] is not None):
             out[item.name] = (values[item.name],) if is_array else values[item.name]
         elif nested is not None:

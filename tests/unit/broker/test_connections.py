@@ -68,6 +68,21 @@ def test_an_empty_reply_takes_its_turn_and_sends_nothing(connections, effects):
     assert not connection.slots
 
 
+def test_a_request_that_no_component_holds_is_noticed(connections):
+    kept = admitted(connections, opened(connections))
+    connections.check()
+    del kept
+    with pytest.raises(AssertionError, match="EveryRequestIsAnsweredOrClosed"):
+        connections.check()
+
+
+def test_no_answer_leaves_before_the_checks(connections):
+    pending = admitted(connections, opened(connections))
+    pending.unchecked = True
+    with pytest.raises(AssertionError, match="AuthorizedFirst"):
+        connections.fill(pending, [b"secret"])
+
+
 def test_every_connection_gets_its_own_send(connections, effects):
     slots = [admitted(connections, opened(connections, n)) for n in (1, 2, 3)]
     connections.fill(slots[2], [b"c"])

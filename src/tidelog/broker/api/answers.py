@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from tidelog.broker.api.mirroring import Others, mirrored
 from tidelog.controller.messages import Refused
 from tidelog.errors import ErrorCode
 from tidelog.wire.entities import Entity, make
@@ -42,6 +43,16 @@ def refused_at_top(**values: object) -> Callable[[type, Entity, Refused], Entity
     def refusal_of(response_type: type, _: Entity, refused: Refused) -> Entity:
         code, message = refused.error_code, refused.message
         return reply(response_type, error_code=code, error_message=message, **values)
+
+    return refusal_of
+
+
+def refused_rows(renamed: Others) -> Callable[[type, Entity, Refused], Entity]:
+    """`refusal_of` of an API whose answer has the error at its top level and in its rows."""
+
+    def refusal_of(response_type: type, request: Entity, refused: Refused) -> Entity:
+        code, message = refused.error_code, refused.message
+        return mirrored(response_type, request, code, renamed=renamed, message=message)
 
     return refusal_of
 

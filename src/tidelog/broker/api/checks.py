@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple
 
-from tidelog.broker.api.mirroring import mirrored
+from tidelog.broker.api.mirroring import Others, mirrored
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import ZERO_TOPIC_ID, TopicId
@@ -54,7 +54,7 @@ class Refusal(NamedTuple):
 
     code: ErrorCode
     blank: int = -1
-    renamed: Mapping[str, str] = {}
+    renamed: Others = {}
 
 
 class Asked:
@@ -142,7 +142,7 @@ class Whole(Check):
     when: When = always
     code: ErrorCode | None = None
     blank: int = -1
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: Others = field(default_factory=dict)
     """As `mirrored` takes them, where the API has no refusal of its own."""
 
     def apply(self, asked: Asked) -> None:
@@ -162,12 +162,14 @@ class Every(Check):
     rights: Requirement
     names: str
     blank: int = -1
+    renamed: Others = field(default_factory=dict)
 
     def apply(self, asked: Asked) -> None:
         """Refuses the request."""
         for name in field_of(asked.request, self.names, None) or ():
             if not asked.access.meets(self.rights, name):
-                asked.refusal = Refusal(CODES[self.rights[-1].resource], self.blank)
+                code = CODES[self.rights[-1].resource]
+                asked.refusal = Refusal(code, self.blank, self.renamed)
                 return
 
 
@@ -188,8 +190,7 @@ class Each(Check):
     """Whether a denied row has the name of the topic whose id was given."""
     blank: int = -1
     """Numbers that a denied row has no value for."""
-    renamed: Mapping[str, str] = field(default_factory=dict)
-    """Fields of the answer's rows whose value has another name in the request."""
+    renamed: Others = field(default_factory=dict)
 
     def apply(self, asked: Asked) -> None:
         """Takes out rows, and puts them into the answer."""

@@ -83,6 +83,6 @@ API: Final = LocalApi(
     listeners=BROKERS,
     versions=VersionRange(1, 11),
     sent_version=SENT_VERSION,
-    requires=(topics(Operation.DESCRIBE),),
+    requires=(topics(Operation.DESCRIBE, renamed={"timestamp": -1}),),
     handle=handle,
 )

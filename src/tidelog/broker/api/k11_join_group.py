@@ -61,11 +61,14 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
     node.groups.ask(asked, GroupCall(answer), now)
 
 
+_DENIED: Final = dict.fromkeys(("member_id", "protocol_type", "protocol_name"))
+"""What a denied answer does not repeat."""
+
 API: Final = LocalApi(
     key=ApiKey.JOIN_GROUP,
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 9),
-    requires=(group(Operation.READ),),
+    requires=(group(Operation.READ, renamed=_DENIED),),
     handle=handle,
 )

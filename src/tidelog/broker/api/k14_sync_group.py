@@ -54,6 +54,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
-    requires=(group(Operation.READ),),
+    requires=(group(Operation.READ, renamed={"protocol_type": None, "protocol_name": None}),),
     handle=handle,
 )

@@ -109,7 +109,11 @@ API: Final = ControllerApi(
     versions=VersionRange(2, 7),
     sent_version=7,
     requires=(
-        Each(rights=on(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC), rows="topics"),
+        Each(
+            rights=on(Operation.CREATE, ResourceType.CLUSTER, ResourceType.TOPIC),
+            rows="topics",
+            renamed={"num_partitions": -1, "replication_factor": -1},
+        ),
         _ShownConfigs(),
     ),
     message=MESSAGE,

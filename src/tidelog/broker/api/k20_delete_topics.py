@@ -5,8 +5,9 @@ there is UNKNOWN_TOPIC_ID for all who may not delete any topic: the controller i
 it.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from tidelog.broker.api.answers import answer, refused_each
 from tidelog.broker.api.checks import Asked, Check, Each
@@ -49,6 +50,27 @@ _DESCRIBE: Final = (
 _DELETE: Final = on(Operation.DELETE, ResourceType.CLUSTER, ResourceType.TOPIC)
 
 
+def _has_name(row: Any) -> bool:
+    return isinstance(row, str) or row.name is not None
+
+
+class _Deletable(Each):
+    """DELETE on each topic. Who gives an id is shown the name only with DESCRIBE. Who may describe
+    a topic that does not exist learns that."""
+
+    def denied_rows(self, asked: Asked, row_type: type, rows: Iterable[Any]) -> tuple[Entity, ...]:
+        """The rows of the answer."""
+        made = []
+        for row in rows:
+            name = asked.name_of(row, self.name) or ""
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            if name not in asked.image.topics_by_name:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            shows = _has_name(row) or asked.access.meets(_DESCRIBE, name, audits=False)
+            made.append(replace(mirrored(row_type, row, code), name=name if shows else None))
+        return tuple(made)
+
+
 class _KnownIds(Check):
     """Takes out ids that nothing is known of."""
 
@@ -64,7 +86,7 @@ class _KnownIds(Check):
         asked.request = replace(asked.request, topics=kept)
         row_type = nested(asked.response_type, "responses")
         code = ErrorCode.UNKNOWN_TOPIC_ID
-        answers = tuple(mirrored(row_type, row, code) for row in unknown)
+        answers = tuple(replace(mirrored(row_type, row, code), name=None) for row in unknown)
         asked.amendments.append(lambda _, answer: extended(answer, "responses", answers))
 
 
@@ -75,9 +97,12 @@ API: Final = ControllerApi(
     versions=VersionRange(1, 6),
     requires=(
         *(
-            Each(rights=rights, rows=rows, answer="responses", shows_name=rights is _DELETE)
-            for rights in (_DESCRIBE, _DELETE)
+            check
             for rows in ("topic_names", "topics")
+            for check in (
+                Each(rights=_DESCRIBE, rows=rows, answer="responses", about=_has_name),
+                _Deletable(rights=_DELETE, rows=rows, answer="responses"),
+            )
         ),
         _KnownIds(),
     ),

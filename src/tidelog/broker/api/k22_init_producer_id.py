@@ -55,19 +55,22 @@ def _is_transactional(request: Entity) -> bool:
     return request.transactional_id is not None
 
 
+_DENIED: Final = {"producer_id": -1, "producer_epoch": -1}
+
 API: Final = LocalApi(
     key=ApiKey.INIT_PRODUCER_ID,
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
     requires=(
-        transaction(when=_is_transactional),
+        transaction(when=_is_transactional, renamed=_DENIED),
         Whole(
             rights=(
                 Right(Operation.WRITE, ResourceType.TOPIC, "no transactional id"),
                 Right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "no transactional id"),
             ),
             any_name=True,
+            renamed=_DENIED,
             when=lambda request: not _is_transactional(request),
         ),
     ),

@@ -48,6 +48,7 @@ API: Final = LocalApi(
             ),
             rows="topics",
             name="topic",
+            renamed={"leader_epoch": -1},
         ),
     ),
     handle=handle,

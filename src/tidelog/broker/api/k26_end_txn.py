@@ -53,6 +53,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS,
     versions=VersionRange(0, 5),
-    requires=(transaction(),),
+    requires=(transaction(renamed={"producer_id": -1, "producer_epoch": -1}),),
     handle=handle,
 )

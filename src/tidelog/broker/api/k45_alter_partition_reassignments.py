@@ -5,7 +5,7 @@ Version 0 always allows another replication factor.
 
 from typing import Final
 
-from tidelog.broker.api.answers import Answer, refused_at_top, reply
+from tidelog.broker.api.answers import Answer, refused_rows, reply
 from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
@@ -36,12 +36,6 @@ def entity_of(
     return reply(response_type, **values, **_RESULT.write(result))
 
 
-def refusal_of(response_type: type, request: Entity, refused: messages.Refused) -> Entity:
-    """The code stands at the top."""
-    values = {_ALLOWS: MESSAGE.read(request).allow_factor_change}
-    return refused_at_top(**values, responses=())(response_type, request, refused)
-
-
 API: Final = ControllerApi(
     key=ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     doc=__doc__,
@@ -50,5 +44,5 @@ API: Final = ControllerApi(
     requires=(cluster(Operation.ALTER),),
     message=MESSAGE,
     result=Answer(_RESULT, entity_of),
-    refusal_of=refusal_of,
+    refusal_of=refused_rows({"responses": "topics"}),
 )

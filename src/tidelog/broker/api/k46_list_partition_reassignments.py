@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tidelog.broker.api.answers import answer, refused_at_top
+from tidelog.broker.api.answers import answer, refused_rows
 from tidelog.broker.api.checks import cluster
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.controller import messages
@@ -31,5 +31,5 @@ API: Final = ControllerApi(
     requires=(cluster(Operation.DESCRIBE),),
     message=MESSAGE,
     result=RESULT,
-    refusal_of=refused_at_top(topics=()),
+    refusal_of=refused_rows({"topics": "topics", "partitions": "partition_indexes"}),
 )

@@ -58,6 +58,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 0),
-    requires=(cluster(Operation.DESCRIBE),),
+    requires=(cluster(Operation.DESCRIBE, renamed={"results": ("",)}),),
     handle=handle,
 )

@@ -55,9 +55,12 @@ class EnvelopedContext:
     """Completes an answer with what was denied."""
     throttle_ms: int = 0
     """For how long the client must wait, by the quota of what it changes here."""
+    unchecked: bool = True
+    """Whether checks of its API lie before it still: no answer may leave."""
 
     def answer(self, entity: Entity) -> None:
         """Answers with an entity."""
+        assert not self.unchecked, f"AuthorizedFirst: {self.header} has passed no checks"
         whole = entity if self.amend is None else self.amend(entity)
         if self.throttle_ms:
             whole = throttled(whole, self.throttle_ms)

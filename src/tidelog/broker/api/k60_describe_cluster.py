@@ -14,7 +14,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint
 from tidelog.security.rights import ResourceType, authorized_operations
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, field
+from tidelog.wire.entities import Entity, field, has_field
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -34,7 +34,9 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         message = f"endpoint type `{endpoint_type}` is neither brokers nor controllers"
     elif (endpoint_type == CONTROLLERS) != on_controller:
-        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        # Version 0 does not know that there are two types.
+        is_known = has_field(request.__class__, "endpoint_type")
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if is_known else ErrorCode.INVALID_REQUEST
         message = "the listener serves the other endpoint type"
     elif on_controller:
         voters = node.quorum.voters.items()

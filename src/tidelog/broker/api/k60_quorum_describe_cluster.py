@@ -13,6 +13,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=CONTROLLERS,
     versions=VersionRange(0, 2),
-    requires=(cluster(Operation.ALTER), SHOWN),
+    requires=(cluster(Operation.ALTER, renamed={"endpoint_type": 1}), SHOWN),
     handle=handle,
 )

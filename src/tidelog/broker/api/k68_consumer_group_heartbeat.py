@@ -2,7 +2,8 @@
 
 One request joins, stays, changes and leaves. The coordinator of the group decides
 (`groups/consumer_heartbeats.py`) and answers when what changes is committed. From version 1 on
-clients make their member ids themselves, and may subscribe by a regular expression.
+clients make their member ids themselves, and may subscribe by a regular expression, which matches
+no topic that the member may not describe.
 
 It is served while the cluster's `group.version` is 1; before, it is UNSUPPORTED_VERSION.
 """
@@ -21,6 +22,7 @@ from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, Response
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
+from tidelog.security.rights import Operation, ResourceType
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import bytes_of, to_millis
@@ -34,6 +36,11 @@ class Node(HasGroups, HasImage, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Hands the sign of life to the coordinator."""
+    access = context.access
+
+    def may_describe(topic: str) -> bool:
+        return access.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic, audits=False)
+
     rebalance_timeout_ms = to_millis(request.rebalance_timeout)
     names = request.subscribed_topic_names
     asked = ConsumerGroupHeartbeat(
@@ -50,6 +57,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         request.server_assignor,
         _held(request.topic_partitions),
         context.header.api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID,
+        may_describe,
     )
 
     def answer(response: Response) -> None:

@@ -125,6 +125,8 @@ def _group_row(group_id: str, topics: list[Row], code: ErrorCode = ErrorCode.NON
     return {"group_id": group_id, "topics": topics, "error_code": code, "error_message": None}
 
 
+_SHOWN: Final = topics(Operation.DESCRIBE, name="topic_name", renamed={"leader_epoch": 0})
+
 API: Final = LocalApi(
     key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     doc=__doc__,
@@ -137,7 +139,7 @@ API: Final = LocalApi(
             name="group_id",
             blank=0,
         ),
-        Inside(outer="groups", key="group_id", inner=topics(Operation.DESCRIBE, name="topic_name")),
+        Inside(outer="groups", key="group_id", inner=_SHOWN),
     ),
     handle=handle,
 )

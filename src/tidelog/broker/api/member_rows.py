@@ -68,10 +68,15 @@ def _assigned(group: Entity) -> dict[str, None]:
     }
 
 
+_NO_MEMBER: Final = {"member_id": None}
+
 BEATS: Final[tuple[Check, ...]] = (
-    group(Operation.READ, blank=0),
+    group(Operation.READ, blank=0, renamed=_NO_MEMBER),
     Every(
-        rights=on(Operation.DESCRIBE, ResourceType.TOPIC), names="subscribed_topic_names", blank=0
+        rights=on(Operation.DESCRIBE, ResourceType.TOPIC),
+        names="subscribed_topic_names",
+        blank=0,
+        renamed=_NO_MEMBER,
     ),
 )
 """What is asked before a heartbeat of a member."""

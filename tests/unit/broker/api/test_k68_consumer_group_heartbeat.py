@@ -4,6 +4,8 @@ import pytest
 
 from tests.unit.broker.api.group_client import commit, fetch, join, one_node, topic_id_of
 from tests.unit.broker.api.wire_turns import versions
+from tests.unit.broker.secured_node import GROUP, READ, add, as_user, entry
+from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.controller.messages import UpgradeType
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
@@ -55,6 +57,16 @@ def test_topics_by_a_regular_expression():
     wire.create_topic("u", 1)
     other = enter(wire, member_id="n", subscribed_topic_names=("u",))
     assert len(partitions_of(other)) == 1
+
+
+def test_a_regular_expression_matches_what_may_be_described():
+    node = one_node(authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
+    node.client().create_topic("tea", 1)
+    node.client().create_topic("secret", 1)
+    add(node, entry(READ, "g", resource_type=GROUP), entry(READ, "te", resource_pattern_type=4))
+    wire = as_user(node, "ada")
+    joined = enter(wire, subscribed_topic_names=None, subscribed_topic_regex=".*")
+    assert partitions_of(joined) == [(topic_id_of(node.client(), "tea"), 0)]
 
 
 def test_commits_name_the_epoch():

@@ -154,7 +154,7 @@ def longest_gap_ms(lines: Iterable[Line]) -> int:
 
 def crashes(logs: Iterable[Path]) -> list[str]:
     """Lines of node logs that only a bug writes. A node of Apache Kafka that stops closes its
-    metadata log while another of its threads may read it: that is no bug of the cluster's."""
+    metadata log while another of its threads may read it: that is not a bug of the cluster."""
     found = []
     for path in logs:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

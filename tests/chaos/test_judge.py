@@ -242,7 +242,7 @@ CLOSED = "Caused by: java.nio.channels.ClosedChannelException"
     ],
     ids=["its own closed file", "anything else", "another stack trace"],
 )
-def test_a_node_of_kafka_that_reads_what_it_has_closed_is_no_anomaly(tmp_path, printed, count):
+def test_a_node_of_kafka_that_reads_what_it_has_closed_is_not_an_anomaly(tmp_path, printed, count):
     """One of Kafka's threads reads the metadata log while another closes it at a stop (seed
     59200418)."""
     log = tmp_path / "server.log"

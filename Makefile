@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-mixed bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
 	@echo "make bench-clients  groups and transactions beside Apache Kafka 4.3.1; needs Maven"
+	@echo "make bench-mixed  rolling exchanges of Apache Kafka and Tidelog, throughput of mixtures; needs Maven"
 	@echo "make bench-work-costs  what operations of the disk and work of the node cost, for the simulator"
 	@echo "make bench-controller  virtual time until the partitions of a dead broker have leaders"
 
@@ -141,6 +142,11 @@ bench-clients: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m bench.clients --json build/clients.json $(BENCH_ARGS)
+
+bench-mixed: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m bench.mixed --json build/bench-mixed.json $(BENCH_ARGS)
 
 spark-clusters: $(VENV)/.test
 	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)

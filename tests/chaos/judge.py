@@ -32,7 +32,10 @@ CRASH: Final = re.compile(
     r"Traceback \(most recent|stopped by a bug|runtime: crashed|Encountered .*fault"
 )
 """In the log of a node; the last: metadata that a node of Apache Kafka cannot apply."""
+OWN_CLOSED_FILE: Final = "java.nio.channels.ClosedChannelException"
 READER: Final = "reader"
+_CAUSE: Final = "Caused by: "
+_TRACE: Final = re.compile(rf"\s|{_CAUSE}|[\w.]+(Exception|Error)\b|$")
 _SHOWN: Final = 20
 
 
@@ -150,13 +153,21 @@ def longest_gap_ms(lines: Iterable[Line]) -> int:
 
 
 def crashes(logs: Iterable[Path]) -> list[str]:
-    """Lines of node logs that only a bug writes."""
+    """Lines of node logs that only a bug writes. A node of Apache Kafka that stops closes its
+    metadata log while another of its threads may read it: that is not a bug of the cluster."""
     found = []
     for path in logs:
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            if CRASH.search(line):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for number, line in enumerate(lines):
+            if CRASH.search(line) and OWN_CLOSED_FILE not in _causes(lines[number + 1 :]):
                 found.append(f"{path.parent.name}: {line.strip()}")
     return found
+
+
+def _causes(lines: Iterable[str]) -> list[str]:
+    """The causes that a stack trace of Java names."""
+    trace = takewhile(_TRACE.match, lines)
+    return [line.removeprefix(_CAUSE) for line in trace if line.startswith(_CAUSE)]
 
 
 def judge(directory: Path) -> dict[str, Any]:

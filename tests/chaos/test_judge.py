@@ -226,3 +226,25 @@ def test_a_crash_in_a_log_and_a_mishap_are_anomalies(tmp_path):
     facts = {"mishaps": ["m"], "topics": [], "replicas": {}, "data_dirs": {}}
     (tmp_path / "round.json").write_text(json.dumps(facts))
     assert judge(tmp_path)["anomalies"] == 2
+
+
+FAULT = "[loader] ERROR ProcessTerminatingFaultHandler - Encountered fatal fault: Unhandled fault"
+STACK = "\n\tat org.apache.kafka.raft.internals.RecordsIterator.readFileRecords\n"
+CLOSED = "Caused by: java.nio.channels.ClosedChannelException"
+
+
+@pytest.mark.parametrize(
+    ("printed", "count"),
+    [
+        (f"{FAULT}{STACK * 9}{CLOSED}{STACK}", 0),
+        (f"{FAULT}{STACK}Caused by: java.lang.IllegalStateException{STACK}", 1),
+        (f"{FAULT}{STACK}INFO b1 runtime: started\n{CLOSED}", 1),
+    ],
+    ids=["its own closed file", "anything else", "another stack trace"],
+)
+def test_a_node_of_kafka_that_reads_what_it_has_closed_is_not_an_anomaly(tmp_path, printed, count):
+    """One of Kafka's threads reads the metadata log while another closes it at a stop (seed
+    59200418)."""
+    log = tmp_path / "server.log"
+    log.write_text(printed)
+    assert len(crashes([log])) == count

@@ -28,6 +28,7 @@ from tidelog.testing.waiting import wait_until
 OURS, KAFKAS = 2, 3
 BOTH_WAYS: Final = ([OURS, KAFKAS], [KAFKAS, OURS])
 SOME: Final = 200
+ROUNDS: Final = 4
 REASSIGN: Final = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 GROUPS: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SETTINGS: Final = """\
@@ -39,6 +40,8 @@ transaction.state.log.num.partitions=3
 group.initial.rebalance.delay.ms=0
 auto.leader.rebalance.enable=false
 broker.session.timeout.ms=6000
+controller.quorum.election.timeout.ms=5000
+controller.quorum.fetch.timeout.ms=10000
 broker.heartbeat.interval.ms=1000
 log.cleaner.backoff.ms=1000
 replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
@@ -130,7 +133,14 @@ class Trio(Mixed):
         except TimeoutError:
             raise AssertionError(f"{topic}-{number} is {self.partition(topic, number)}") from None
 
-    def send(self, topic: str, numbers: Sequence[int], partition: int = -1, size: int = 0) -> None:
+    def send(
+        self,
+        topic: str,
+        numbers: Sequence[int],
+        partition: int = -1,
+        size: int = 0,
+        timestamp: int = 0,
+    ) -> None:
         """Numbers, padded to a size, each acknowledged by all replicas in sync."""
         producer = Producer({"bootstrap.servers": self.servers, "acks": "all", "log_level": 2})
         errors: list[object] = []
@@ -141,6 +151,7 @@ class Trio(Mixed):
                 value,
                 key=b"%d" % (number % 10),
                 partition=partition,
+                timestamp=timestamp,
                 on_delivery=lambda error, _: errors.append(error),
             )
         assert producer.flush(WAIT_S) == 0
@@ -289,25 +300,25 @@ def compact(t: Trio, name: str) -> None:
     """Each kind cleans its replica; readers of either see the newest value of each key."""
     settings = {"cleanup_policy": "compact", "segment_ms": "1000", "max_compaction_lag_ms": "1000"}
     t.create(name, *BOTH_WAYS, min_cleanable_dirty_ratio="0.01", **settings)
-    written = [0]
+    now = int(time.time() * 1000)
+    # Each time later than a segment's age: the ones before are not active any more.
+    for number in range(ROUNDS):
+        first, timestamp = number * SOME, now + number * 5_000
+        for partition in (0, 1):
+            t.send(name, range(first, first + SOME), partition, timestamp=timestamp)
 
     def cleaned() -> bool:
-        first = written[-1]
-        for partition in (0, 1):
-            t.send(name, range(first, first + SOME), partition)
-        written.append(first + SOME)
-        time.sleep(1.0)
         checkpoints = [t.data(each) / "cleaner-offset-checkpoint" for each in (OURS, KAFKAS)]
         texts = [each.read_text() for each in checkpoints if each.exists()]
         wanted = [f"{name} {partition} " for partition in (0, 1)]
         return len(texts) == 2 and all(each in text for text in texts for each in wanted)
 
     wait_until(cleaned, WAIT_S, "cleaned logs of both kinds")
-    newest = set(range(written[-1] - 10, written[-1]))
+    newest = set(range(ROUNDS * SOME - 10, ROUNDS * SOME))
     for node_id in (OURS, KAFKAS):
         values = _values_near(t, name, node_id)
         assert newest <= set(values)
-        assert len(values) < 2 * written[-1], "nothing is gone"
+        assert len(values) < 2 * ROUNDS * SOME, "nothing is gone"
 
 
 def _values_near(t: Trio, topic: str, node_id: int) -> list[int]:

@@ -5,6 +5,7 @@ Nodes 1 and 3 are Kafka's, node 2 is ours; each is a controller and a broker.
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -115,7 +116,7 @@ def change_voters(q: Quorum) -> None:
 def add(q: Quorum, node_id: int) -> None:
     """Kafka's tool, which reads the new controller's properties and directory."""
     arguments = ("--command-config", str(q.file(node_id)), "add-controller")
-    run_tool("MetadataQuorumCommand", "--bootstrap-server", q.servers, *arguments, jars=q.jars)
+    _insist(q, node_id, "--bootstrap-server", q.servers, *arguments)
 
 
 def remove(q: Quorum, node_id: int) -> None:
@@ -123,7 +124,20 @@ def remove(q: Quorum, node_id: int) -> None:
     properties = (q.data(node_id) / "meta.properties").read_text()
     directory = _found(_DIRECTORY, properties)
     arguments = ("--controller-id", str(node_id), "--controller-directory-id", directory)
-    q.tool(OURS, "MetadataQuorumCommand", "remove-controller", *arguments)
+    _insist(q, node_id, "--bootstrap-server", q.servers, "remove-controller", *arguments)
+
+
+def _insist(q: Quorum, node_id: int, *arguments: str) -> None:
+    """Until the voters have changed: the tool gives up when the leader changes meanwhile."""
+    before = q.voters()
+
+    def changed() -> bool:
+        if (node_id in q.voters()) == (node_id in before):
+            with suppress(AssertionError):
+                run_tool("MetadataQuorumCommand", *arguments, jars=q.jars)
+        return (node_id in q.voters()) != (node_id in before)
+
+    wait_until(changed, WAIT_S, f"a change of voter {node_id}")
 
 
 VOTERS: Final[dict[str, tuple[Callable[[Quorum], None], bool]]] = {

@@ -46,9 +46,12 @@ thread of its own (`group.consumer.assignment.interval.ms`).
 
 _PARTNERS = """
 Nodes of these versions of Apache Kafka beside ours, and in their place on the same disks
-([mixed clusters](explanation/mixed-clusters.md)). `make interop-versions` tries them: a controller
-with a broker, and a second broker, one of each kind, which then exchange their disks. Voters of
-both kinds in one quorum need Kafka 4.0: version 3.9 does not know our votes.
+([mixed clusters](explanation/mixed-clusters.md)). `make interop-versions` tries them. First a
+controller with a broker, and a second broker, one of each kind, which then exchange their disks.
+Then a broker of each kind under a controller of Kafka and under one of ours: every row has topics
+that one kind leads and the other follows, and both ways. All listeners have names of their own, and
+the three brokers fetch with different `replica.fetch.*`. Then quorums whose voters are of both
+kinds. An empty cell was not tried.
 """
 
 CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")

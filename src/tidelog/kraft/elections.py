@@ -78,7 +78,7 @@ def on_vote_response(
     """Counts an answer that was waited for."""
     if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
         # Not `maybe_transition`: epochs and leaders of another cluster do not count here.
-        warn_of_other_cluster(core, "on_vote_response", peer_id)
+        warn_of_other_cluster(core, peer_id)
     else:
         core.addresses.learn(response.leader_id, response.leader_endpoint)
         if transitions.heed(core, response, now, RoleCause(RoleReason.NAMED_BY_PEER, peer_id)):
@@ -96,11 +96,11 @@ def on_vote_response(
     count_votes(core, now)
 
 
-def warn_of_other_cluster(core: QuorumCore, handler: str, peer_id: int) -> None:
+def warn_of_other_cluster(core: QuorumCore, peer_id: int) -> None:
     """A voter has answered INCONSISTENT_CLUSTER_ID; the operator must know."""
     core.env.trace.warn(
         SUBJECT,
-        handler,
+        "warn_of_other_cluster",
         "refused",
         "the voter is of another cluster; hint: one of the two data directories is not of "
         "this cluster, check `log.dirs` and `controller.quorum.voters`",

@@ -135,7 +135,7 @@ class Fetcher:
         if response.error_code is ErrorCode.INCONSISTENT_CLUSTER_ID:
             if peer_id not in self._strangers:
                 self._strangers.add(peer_id)
-                elections.warn_of_other_cluster(core, "on_fetch_response", peer_id)
+                elections.warn_of_other_cluster(core, peer_id)
             self.on_failure(peer_id, now)
             return
         core.addresses.learn(response.leader_id, response.leader_endpoint)

@@ -135,7 +135,7 @@ def test_what_cannot_be_read_is_refused_with_its_file_before_a_byte_is_written(
     assert content(disk) == before
 
 
-def test_damage_is_no_other_format() -> None:
+def test_damage_is_not_another_format() -> None:
     assert list(hindrances(segment_of(0x41))) == []
     torn = bytearray(NEWER)
     torn[-1] ^= 1

@@ -54,16 +54,17 @@ def open_directories(
     first = disks[0]
     if isinstance(first, OfflineDisk):
         raise StorageError(first.root, first.error)
-    cluster_id = _check_owner(config, first, read_identity(first)).cluster_id
+    identity = _check_owner(config, first, read_identity(first))
     if config.is_controller and set(config.voters) != {config.node_id}:
         QuorumStateFile.require(first)
-    usable, offline = _usable(config, disks, cluster_id, prng)
+    usable, offline = _usable(config, disks, identity, prng)
     tails = TailBudget()
     online = {}
-    for number, disk in usable.items():
+    for number, (disk, identity) in sorted(usable.items()):
         try:
             online[number] = LogDirectory.open(
                 disk,
+                identity=identity,
                 effects=EffectsOfDisk(effects, number) if number else effects,
                 trace=trace,
                 default_config=config.log,
@@ -100,13 +101,13 @@ def read_first_users(
 
 
 def _usable(
-    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], cluster_id: str, prng: Prng
-) -> tuple[dict[int, Disk], dict[int, OfflineDirectory]]:
+    config: NodeConfig, disks: Sequence[Disk | OfflineDisk], first: DirectoryIdentity, prng: Prng
+) -> tuple[dict[int, tuple[Disk, DirectoryIdentity]], dict[int, OfflineDirectory]]:
     """The disks that have this node's directories, by number, and the others."""
-    usable: dict[int, Disk] = {}
+    usable: dict[int, tuple[Disk, DirectoryIdentity]] = {}
     offline: dict[int, OfflineDirectory] = {}
     ids: dict[Uuid, str] = {}
-    empty: list[int] = []
+    empty: dict[int, Disk] = {}
     for number, disk in enumerate(disks):
         if isinstance(disk, OfflineDisk):
             offline[number] = OfflineDirectory(disk.root, ZERO_UUID, disk.error)
@@ -114,23 +115,28 @@ def _usable(
         try:
             if number:
                 _check_metadata_log(disk, disks[0].root)
-            identity = read_identity(disk) if not number or is_formatted(disk) else None
+            identity = first if not number else None
+            if number and is_formatted(disk):
+                identity = read_identity(disk)
             _check_served(disk)
         except StorageError as error:
             if not number:
                 raise
             offline[number] = OfflineDirectory(disk.root, ZERO_UUID, str(error))
             continue
-        usable[number] = disk
         if identity is None:
-            empty.append(number)
+            empty[number] = disk
         else:
-            _check_member(config, disk, identity, cluster_id, ids)
-    for number in empty:
+            _check_member(config, disk, identity, first.cluster_id, ids)
+            usable[number] = disk, identity
+    for number, disk in empty.items():
+        identity = first._replace(directory_id=Uuid(prng.uuid()))
         try:
-            _format(config, usable[number], cluster_id, Uuid(prng.uuid()))
+            _format(disk, identity)
         except StorageError as error:
-            offline[number] = OfflineDirectory(usable.pop(number).root, ZERO_UUID, str(error))
+            offline[number] = OfflineDirectory(disk.root, ZERO_UUID, str(error))
+        else:
+            usable[number] = disk, identity
     return usable, offline
 
 
@@ -181,11 +187,12 @@ def _check_metadata_log(disk: Disk, metadata_root: str) -> None:
         )
 
 
-def _format(config: NodeConfig, disk: Disk, cluster_id: str, directory_id: Uuid) -> None:
+def _format(disk: Disk, identity: DirectoryIdentity) -> None:
     if any(parse_partition_name(name) is not None for name in disk.list_dir()):
         # Raises: there are logs without the file that says whose they are.
         read_identity(disk)
-    format_directory(disk, cluster_id=cluster_id, node_id=config.node_id, directory_id=directory_id)
+    cluster_id, node_id, directory_id = identity
+    format_directory(disk, cluster_id=cluster_id, node_id=node_id, directory_id=directory_id)
 
 
 def _open_metadata_log(config: NodeConfig, directory: LogDirectory) -> None:

@@ -160,12 +160,13 @@ class LogDirectory:
         wall_ms: int,
         most_work: int = sys.maxsize,
         tails: TailBudget | None = None,
+        identity: DirectoryIdentity | None = None,
     ) -> "LogDirectory":
         """Loads every partition directory, that of the metadata first; recovers logs unless the
         last stop was clean. What goes beyond the work is left to `load`. Raises `UsageError` for a
         directory that is not formatted, `StorageError` for a bad disk. `tails`: the budget of the
-        tail caches, if directories share one."""
-        identity = read_identity(disk)
+        tail caches, if directories share one. `identity`: what the caller has read of it."""
+        identity = identity or read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
         disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
         env = LogEnv(disk, effects, trace, tails or TailBudget())

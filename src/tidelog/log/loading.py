@@ -213,6 +213,7 @@ class _Loader:
             segment.batches.file = segment.file
         high_watermark = max(log_start_offset, min(self.checkpoints.high_watermark, log_end_offset))
         producers.on_high_watermark(high_watermark)
+        cleaned_to = self.checkpoints.cleaned_to
         return Log(
             topic_partition=topic_partition,
             topic_id=topic_id,
@@ -227,7 +228,8 @@ class _Loader:
             log_end_offset=log_end_offset,
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
-            cleaned_to=min(self.checkpoints.cleaned_to, log_end_offset),
+            # One beyond the end is of another log that had this name: all of this one is dirty.
+            cleaned_to=0 if cleaned_to > log_end_offset else cleaned_to,
             tail=TailCache(self.env.tails or TailBudget()),
             ledger=FlushLedger(topic_partition, self.env.effects),
             identity_is_unsynced=never_flushed and self._has_identity and not self.clean,

@@ -135,11 +135,7 @@ class LogCleaner:
 
     def _look(self, wall_ms: int) -> None:
         for partition in self._search.take(self._now):
-            if "compact" not in partition.log.config.cleanup_policy:
-                continue
-            if partition in self._skipped or not self._is_in_service(partition):
-                continue
-            if partition.topic_partition in self._env.hosted.moving:
+            if partition in self._skipped or not self._may_clean(partition):
                 continue
             part = cleanable_part(partition.log, wall_ms)
             if part is not None and (self._best is None or _worth(part) > _worth(self._best[1])):
@@ -148,9 +144,17 @@ class LogCleaner:
             partition, _ = self._best
             self._best = None
             part = cleanable_part(partition.log, wall_ms)
-            is_moving = partition.topic_partition in self._env.hosted.moving
-            if part is not None and not is_moving and self._is_in_service(partition):
+            if part is not None and self._may_clean(partition):
                 self._begin(partition, part, wall_ms)
+
+    def _may_clean(self, partition: Partition) -> bool:
+        """Whether a round may begin. While a replica moves, a tombstone could go before its copy
+        has it."""
+        return (
+            "compact" in partition.log.config.cleanup_policy
+            and partition.topic_partition not in self._env.hosted.moving
+            and self._is_in_service(partition)
+        )
 
     def _is_in_service(self, partition: Partition) -> bool:
         hosted = self._env.hosted.partitions.get(partition.topic_partition)

@@ -32,6 +32,7 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably, sync_tree
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_of
+from tidelog.runtime.unlinking import unlink
 
 _LOCK_FILE: Final = ".lock"
 _READ_BYTES: Final = 1 << 16
@@ -191,7 +192,7 @@ class OsDisk:
     def delete(self, path: str, *, durable: bool = True) -> None:
         self._open_files.keep(path)
         try:
-            os.unlink(f"{self.root}/{path}")
+            unlink(f"{self.root}/{path}")
         except FileNotFoundError:
             return
         except OSError as error:
@@ -211,7 +212,7 @@ class OsDisk:
         try:
             names = os.listdir(full_path)[:limit]
             for name in names:
-                os.unlink(f"{full_path}/{name}")
+                unlink(f"{full_path}/{name}")
             if len(names) < limit:
                 os.rmdir(full_path)
                 self._forget(path)

@@ -164,6 +164,24 @@ def test_directories_that_do_not_belong_together_are_refused(
         two_disks(more=more)
 
 
+def test_a_start_reads_whose_a_directory_is_once() -> None:
+    class Counting(MemoryDisk):
+        """Of its own `meta.properties`."""
+
+        reads = 0
+
+        def read_file(self, path: str) -> bytes | None:
+            self.reads += path == "meta.properties"
+            return super().read_file(path)
+
+    disks = [Counting(root="data"), Counting(root="more")]
+    for number, disk in enumerate(disks):
+        letter = bytes([65 + number])
+        format_directory(disk, cluster_id=CLUSTER_ID, node_id=1, directory_id=Uuid(letter * 16))
+    two_disks(*disks)
+    assert [disk.reads for disk in disks] == [1, 1]
+
+
 def test_a_metadata_log_beside_the_first_directory_is_refused() -> None:
     more = second_disk()
     more.make_dir("__cluster_metadata-0")

@@ -12,6 +12,7 @@ from tests.unit.log.cleaning.bench import (
 )
 from tests.unit.log.harness import PARTITION
 from tidelog.env.prng import Prng
+from tidelog.log.checkpoint import CLEANER_FILE, encode_offsets
 from tidelog.log.cleaning.offset_map import OffsetMap
 from tidelog.records.batch import iter_headers
 
@@ -138,3 +139,18 @@ def test_an_abort_before_the_dirty_part_is_over() -> None:
     assert bench.clean()
     found = [one[2] for one in committed_records(bench.log) if one[1] == b"k"]
     assert found == [b"new"]
+
+
+@pytest.mark.parametrize("saved", [encode_offsets({PARTITION: 1_000_000}), b"0\n1\norders"])
+def test_a_checkpoint_that_cannot_be_right_counts_for_nothing(saved: bytes) -> None:
+    """One of a former log of that name, which was longer, or a damaged one: the log is cleaned from
+    its start, as by Kafka."""
+    bench = CleaningBench()
+    for number in range(40):
+        bench.put((b"k", b"%d" % number))
+    full(bench, 1)
+    bench.stop()
+    bench.disk.replace(CLEANER_FILE, saved)
+    bench.reopen().reconfigure(bench.config)
+    assert bench.clean()
+    assert [one[2] for one in committed_records(bench.log) if one[1] == b"k"] == [b"39"]

@@ -3,8 +3,9 @@
 The page is one file: style and plots are inline, it has no script and loads nothing. It is readable
 in light and in dark mode, on paper and on a phone. Every colour has a text beside it. The order is
 that of questions after an incident: is the cluster healthy now, what happened when, how long had a
-partition no serving leader, why, and which followers were slow. When there are many partitions,
-those without a fault are counted and not drawn.
+partition no serving leader, why, which partitions had most of it, and which followers were slow. Of
+many partitions only some are drawn; the list of all, the worst first, is folded, and a browser
+finds a name in it.
 """
 
 from collections import Counter
@@ -14,13 +15,30 @@ from html import escape
 from typing import Any, Final
 
 from tidelog.pipeline.health.figures import Health, leader_name
-from tidelog.pipeline.health.svg import STATE_LABELS, Axis, isr_timeline, latency_chart, span_lanes
+from tidelog.pipeline.health.svg import (
+    STATE_LABELS,
+    Axis,
+    isr_timeline,
+    latency_chart,
+    span_lanes,
+    sparkline,
+)
+from tidelog.pipeline.health.worst import KINDS, Trouble, worst_first
 
 Rows = Sequence[Mapping[str, Any]]
 
 MOST_LANES: Final = 40
 """At most so many partitions are drawn; those with a fault take precedence."""
 _MOST_ROWS: Final = 200
+_WORST: Final = 15
+"""So many partitions are listed in sight; the others are folded."""
+_MOST_LISTED: Final = 5000
+
+
+class _Drawn(str):
+    """Markup of ours, which a table takes as it is."""
+
+    __slots__ = ()
 
 
 _STYLE: Final = """
@@ -73,6 +91,7 @@ th, td:not(:last-child) { white-space:nowrap; }
 th, td { text-align:left; padding:.3rem .6rem; border-bottom:1px solid var(--line); }
 th { font-weight:600; color:var(--soft); } td.n, th.n { text-align:right; }
 .scroll { overflow-x:auto; }
+svg.spark { min-width:0; width:160px; height:12px; } summary { cursor:pointer; margin:.5rem 0; }
 """
 
 
@@ -85,6 +104,7 @@ def page(found: Health) -> str:
         _tiles(found),
         *_timeline_part(found, lanes, axis),
         *_spans_part(found, axis),
+        *_partitions_part(found, axis),
         *_elections_part(found),
         *_latency_part(found, axis),
         *_followers_part(found),
@@ -182,6 +202,41 @@ def _spans_part(found: Health, axis: Axis) -> Iterable[str]:
     yield _table(("from", "partition", "what", "for", "cause"), rows, numeric={3})
 
 
+def _partitions_part(found: Health, axis: Axis) -> Iterable[str]:
+    every = worst_first(found)
+    if not every:
+        return
+    quiet = sum(one.is_quiet for one in every)
+    yield "<h2>Partitions, the worst first</h2>"
+    yield f"<p>{len(every):,} partitions had events; with {quiet:,} of them nothing was wrong.</p>"
+    yield _partition_rows(every[:_WORST], axis)
+    folded = every[_WORST:_MOST_LISTED]
+    if folded:
+        yield f"<details><summary>{len(every) - _WORST:,} more partitions</summary>"
+        yield _partition_rows(folded, axis)
+        if len(every) > _MOST_LISTED:
+            yield f"<p>… and {len(every) - _MOST_LISTED:,}, in the Parquet tables.</p>"
+        yield "</details>"
+
+
+def _partition_rows(troubles: Sequence[Trouble], axis: Axis) -> str:
+    rows = [
+        (
+            f"{one.topic}-{one.partition}",
+            *(_ms(one.ms[kind]) if kind in one.ms else "-" for kind in KINDS),
+            one.elections,
+            "yes" if one.is_wrong_now else "",
+            _Drawn(sparkline(one.timeline, axis)),
+        )
+        for one in troubles
+    ]
+    columns = (
+        "partition", "no leader", "under min ISR", "commits stood still", "under-replicated",
+        "elections", "wrong at the end", "states",
+    )  # fmt: skip
+    return _table(columns, rows, numeric={1, 2, 3, 4, 5}, most=len(rows))
+
+
 def _elections_part(found: Health) -> Iterable[str]:
     yield "<h2>Elections</h2>"
     if not found.elections:
@@ -263,17 +318,27 @@ def _key(entries: Iterable[tuple[str, str]]) -> str:
     return f'<div class="key">{items}</div>'
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, numeric: set[int]) -> str:
+def _table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    numeric: set[int],
+    most: int = _MOST_ROWS,
+) -> str:
     def cells(values: Sequence[object], tag: str) -> str:
         return "".join(
-            f"<{tag}{' class=n' if index in numeric else ''}>{escape(str(value))}</{tag}>"
+            f"<{tag}{' class=n' if index in numeric else ''}>{_cell(value)}</{tag}>"
             for index, value in enumerate(values)
         )
 
-    body = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[:_MOST_ROWS])
-    more = len(rows) - _MOST_ROWS
+    body = "\n".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows[:most])
+    more = len(rows) - most
     note = f"<p>… and {more} more, in the Parquet tables beside this page.</p>" * (more > 0)
     return f'<div class="scroll"><table><tr>{cells(columns, "th")}</tr>\n{body}</table></div>{note}'
+
+
+def _cell(value: object) -> str:
+    return value if isinstance(value, _Drawn) else escape(str(value))
 
 
 def _time(at: datetime) -> str:

@@ -24,6 +24,8 @@ _BAR: Final = 26
 _NAME: Final = 20
 """Width of a new leader's id; of elections closer together only the first is named."""
 _TICKS: Final = 7
+_MOST_STATES: Final = 6
+"""In the words of a sparkline."""
 _STEPS_S: Final = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 LEADER_COLOURS: Final = 6
 """Leaders beyond these share the last colour; their labels differ."""
@@ -131,6 +133,28 @@ def _lane(rows: Sequence[Row], top: float, axis: Axis) -> Iterator[str]:
             f'width="{max(1.0, end - x):.1f}" height="{height:.1f}">'
             f"<title>{escape(label)}</title></rect>"
         )
+
+
+def sparkline(rows: Sequence[Row], axis: Axis) -> str:
+    """The states of a partition as a bar of the height of a line of text."""
+    replicas = max([row["replicas"] or len(row["isr"] or ()) for row in rows] + [1])
+    seconds = max((axis.last - axis.first).total_seconds(), 1e-6)
+    parts: list[str] = []
+    names: list[str] = []
+    ends = [*(row["at"] for row in rows[1:]), axis.last]
+    for row, until in zip(rows, ends, strict=False):
+        x, end = (100 * (at - axis.first).total_seconds() / seconds for at in (row["at"], until))
+        state = state_of(row, replicas)
+        if names[-1:] != [state]:
+            names.append(state)
+        parts.append(
+            f'<rect class="{state}" x="{x:.1f}" y="0" width="{max(0.7, end - x):.1f}" height="10"/>'
+        )
+    label = ", then ".join(STATE_LABELS[name] for name in names[:_MOST_STATES])
+    return (
+        f'<svg class="spark" viewBox="0 0 100 10" role="img" preserveAspectRatio="none">'
+        f"<title>{label or 'no change'}</title>{''.join(parts)}</svg>"
+    )
 
 
 def _ids(isr: Sequence[int] | None) -> str:

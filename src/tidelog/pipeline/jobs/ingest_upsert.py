@@ -1,9 +1,9 @@
 """The second step of a batch of upserts: its change files are merged into the buckets they touch.
 
 The driver lists the files of these buckets, Spark's tasks write the buckets anew (`upserts.py`),
-and one commit puts the new files in the place of the old ones. It is refused where another writer
-has replaced files meanwhile. If they were those of another topic, the commit is
-repeated; if one of the old files is among them, after a compaction for example, the whole step is.
+and one commit puts the new files in the place of the old ones. It fails where the table has got
+another version meanwhile. Then the commit is repeated; if one of the old files has been replaced,
+by a compaction for example, the whole step is.
 """
 
 import shutil
@@ -24,7 +24,8 @@ from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, file_schema, table_schema
 from tidelog.pipeline.tables.upserts import BUCKETS, CHANGES_DIRECTORY, Merged, MergeTask, merge
 
-_ATTEMPTS: Final = 20
+_ATTEMPTS: Final = 100
+"""Each that fails is a commit of another writer that did not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:
         if is_extended(there, wanted):
             delta.alter.add_columns(Schema.from_arrow(pa.schema(list(wanted))).fields)
         else:
-            widen(delta, pa.schema(list(wanted)), PARTITION_COLUMN, FENCE)
+            widen(delta, pa.schema(list(wanted)), PARTITION_COLUMN)
             delta.update_incremental()
     except CommitFailedError as error:
         raise OtherWriter(f"another writer changes `{delta.table_uri}`: {error}") from error

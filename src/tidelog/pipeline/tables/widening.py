@@ -5,9 +5,9 @@ but no writer in Python records it, and a reader without it may fail. So every f
 the wider types, and one commit has the new columns and puts the copies in the place of the files.
 It needs the time of reading and writing the table, once, and no reader has to know about it.
 
-An ingest of the same table must not commit meanwhile: its files would have the narrower types. The
-commit carries the transactions of all topics that the table has, so it fails if one of them was
-moved; and an ingest compares the types before it commits (`table.py`).
+Nothing may be committed meanwhile: files of an ingest would have the narrower types, those of a
+compaction would be there twice. So the commit is the version after the one that was read, or none;
+and an ingest compares the types before it commits (`table.py`).
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,16 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
-from deltalake.transaction import CommitProperties, Transaction
+from deltalake.transaction import CommitProperties
 
 from tidelog.pipeline.tables.data_files import DataFile, OpenFile, partition_text
 
 _ROWS: Final = 1 << 17
 
 
-def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str, fence_of: str) -> None:
-    """Gives the table the columns of `schema`. `fence_of` is how the transaction of a topic is
-    called, with `{}` for its name. Raises `CommitFailedError`, `OSError`; then the table is as it
-    was."""
+def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str) -> None:
+    """Gives the table the columns of `schema`. Raises `CommitFailedError`, `OSError`; then the
+    table is as it was."""
     directory = Path(delta.table_uri.removeprefix("file://"))
     columns = delta.metadata().partition_columns
     files = pa.schema([field for field in schema if field.name not in columns])
@@ -39,20 +38,12 @@ def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str, fence_of: str
             partition = {name: partition_text(row[f"partition.{name}"]) for name in columns}
             topic = partition.pop(topic_column) or ""
             copies += _copied(directory, unquote(row["path"]), files, topic, partition)
-        fences = [fence_of.format(topic) for topic in sorted({one.topic for one in copies})]
         delta.create_write_transaction(
             [one.add_action(topic_column) for one in copies],
             "overwrite",
             Schema.from_arrow(schema),
             columns,
-            commit_properties=CommitProperties(
-                app_transactions=[
-                    Transaction(fence, version)
-                    for fence in fences
-                    for version in [delta.transaction_version(fence)]
-                    if version is not None
-                ]
-            ),
+            commit_properties=CommitProperties(max_commit_retries=0),
         )
     except BaseException:
         for one in copies:

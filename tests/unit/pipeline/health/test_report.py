@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from tidelog.pipeline.health.figures import Health
 from tidelog.pipeline.health.report import MOST_LANES, page
+from tidelog.pipeline.health.worst import worst_first
 
 FIRST = datetime(2026, 11, 21, 10)
 
@@ -70,7 +71,7 @@ def test_the_page_stands_alone() -> None:
     text = page(failover())
     assert not re.search(r"<script|<link|@import|url\(|src=|https?://", text)
     assert "prefers-color-scheme: dark" in text
-    assert text.count("<svg") == text.count("</svg>") == 3
+    assert text.count("<svg") == text.count("</svg>") == 4
 
 
 def test_every_figure_is_there_in_words() -> None:
@@ -107,3 +108,26 @@ def test_of_many_partitions_those_with_trouble_are_drawn() -> None:
     text = page(found)
     assert ">z-last-0</text>" in text
     assert f"1 of {MOST_LANES + 1} partitions had fewer changes" in text
+
+
+def test_of_a_thousand_partitions_the_worst_come_first_and_the_others_are_folded() -> None:
+    found = failover("z-last")
+    quiet = found.timeline[0]
+    found.timeline += [{**quiet, "topic": "quiet", "partition": n} for n in range(998)]
+    stall = {**found.intervals[0], "topic": "stalled", "kind": "hw_stalled", "end": at(30)}
+    found.intervals.append(stall)
+    order = [(one.topic, one.partition) for one in worst_first(found)]
+    assert order[:3] == [("z-last", 0), ("stalled", 0), ("quiet", 0)] and len(order) == 1000
+    text = page(found)
+    listed = text[text.index("the worst first") : text.index("<h2>Elections")]
+    assert "1,000 partitions had events; with 998 of them nothing was wrong" in listed
+    in_sight, _, folded = listed.partition("<details><summary>985 more partitions</summary>")
+    assert "z-last-0" in in_sight and "quiet-997" not in in_sight
+    assert "quiet-997" in folded and folded.count("<svg") == 985
+    assert len(text) < 600_000
+
+
+def test_what_is_not_over_counts_to_the_last_event() -> None:
+    (one,) = worst_first(failover())
+    assert one.ms == {"unavailable": 812.0, "under_replicated": 50_000.0}
+    assert one.is_wrong_now and one.elections == 1 and not one.is_quiet

@@ -24,6 +24,9 @@ Write = Callable[[bytearray, Any], None]
 """Appends the encoded value."""
 Convert = Callable[[Any], Any]
 
+_TWO_BYTES: Final = 0x80
+"""The least number that takes an unsigned varint of more than one byte."""
+_SHORT_ARRAY: Final = 8
 _NULL_ENTITY: Final = 0xFF
 """The marker byte before a nullable nested entity: -1 is null, 1 is present."""
 
@@ -75,6 +78,9 @@ NUMBERS: Final = {
 
 
 def _read_compact_length(buffer: Any, position: int) -> tuple[int, int]:
+    length = buffer[position]
+    if length < _TWO_BYTES:
+        return length - 1, position + 1
     length, position = read_uvarint(buffer, position)
     return length - 1, position
 
@@ -182,9 +188,15 @@ def number_array_codec(length_codec: Length, number: Number, nullable: bool) -> 
     layout, size = number.layout, Struct(">" + number.layout).size
     # A repeat count before several characters would repeat something else.
     is_short = len(layout) == 1
+    # Most arrays are short: replicas, directories. A struct that is made costs more than its use.
+    structs = [Struct(">" + layout * count) for count in range(_SHORT_ARRAY)]
+    unpackers = [struct.unpack_from for struct in structs]
+    packers = [struct.pack for struct in structs]
 
     def read(buffer: Any, position: int) -> tuple[Any, int]:
         count, position = read_length(buffer, position)
+        if 0 <= count < _SHORT_ARRAY:
+            return unpackers[count](buffer, position), position + count * size
         if count == -1 and nullable:
             return None, position
         check_count(buffer, position, count, size)
@@ -196,9 +208,12 @@ def number_array_codec(length_codec: Length, number: Number, nullable: bool) -> 
             assert nullable, "null where the schema has none"
             write_length(out, -1)
         else:
-            write_length(out, len(values))
             count = len(values)
-            out += pack(f">{count}{layout}" if is_short else ">" + layout * count, *values)
+            write_length(out, count)
+            if count < _SHORT_ARRAY:
+                out += packers[count](*values)
+            else:
+                out += pack(f">{count}{layout}" if is_short else ">" + layout * count, *values)
 
     return Codec(read, write, length_codec.min_bytes)
 

@@ -1,12 +1,11 @@
 """Committed metadata on its way to the replicas: batches in, one delta out.
 
 All batches that one tick publishes (`quorum_follower.py`) make one delta, so that what is committed
-together changes roles once. A snapshot that arrives is the
+together changes roles once. A batch that is longer than a tick may read is replayed in slices, and
+none of it is in an image before all of it is: it may be atomic. A snapshot that arrives is the
 difference between the image before and its own. The dynamic configurations (broker level and topic
 level) are resolved here for each topic, because the replicas know neither names nor precedence.
 """
-
-from collections.abc import Sequence
 
 from tidelog.broker.events import PartnerTooOld
 from tidelog.broker.features import older_than_partners
@@ -20,6 +19,7 @@ from tidelog.config import (
 )
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
+from tidelog.kraft.messages import CommittedBatch
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
@@ -35,34 +35,48 @@ class MetadataFeed:
         self._trace = trace
         # The fold of everything published.
         self._image: MetadataImage = EMPTY_IMAGE
+        # What was read since, and the offset of its last record.
+        self._delta = MetadataDelta(EMPTY_IMAGE)
+        self._end = EMPTY_IMAGE.offset
 
-    def publish(self, committed: Sequence[CommittedMetadata], now: Instant) -> MetadataImage:
-        """Applies what was committed and lets the replicas follow; returns the new image."""
-        assert committed, "nothing to publish"
+    def read(self, each: CommittedMetadata, most: int) -> int:
+        """Replays up to so many records of what is committed next, for the image that will be
+        published when all of it is read; returns how many."""
+        if isinstance(each, LoadedImage):
+            assert each.image.offset >= self._end, f"MetadataFollowsLog: image below {self._end}"
+            self._delta = MetadataDelta(each.image)
+            self._end = each.image.offset
+            return 0
+        assert each.base_offset <= self._end + 1 <= each.last_offset + 1, (
+            f"MetadataFollowsLog: {each.base_offset} after {self._end}"
+        )
+        if each.is_control:
+            self._end = each.last_offset
+            return 0
+        first = self._end + 1 - each.base_offset
+        part = each.records[first : first + most]
+        for offset, value in enumerate(part, start=self._end + 1):
+            self._delta.replay(decode_record(value), offset)
+        self._end += len(part)
+        return len(part)
+
+    def has_read(self, batch: CommittedBatch) -> bool:
+        """Whether `read` has replayed all of it."""
+        return self._end >= batch.last_offset
+
+    def publish(self, epoch: int, now: Instant) -> MetadataImage:
+        """Makes the image of what was read, the last of it of this epoch, and lets the replicas
+        follow; returns the image."""
+        before, delta = self._image, self._delta
         self._trace.steps.begin("metadata image")
-        before = self._image
-        delta = MetadataDelta(before)
-        offset, epoch = before.offset, before.epoch
-        for each in committed:
-            if isinstance(each, LoadedImage):
-                assert each.image.offset >= offset, f"MetadataFollowsLog: image below {offset}"
-                delta = MetadataDelta(each.image)
-                offset, epoch = each.image.offset, each.image.epoch
-                continue
-            assert each.base_offset == offset + 1, (
-                f"MetadataFollowsLog: {each.base_offset} after {offset}"
-            )
-            if not each.is_control:
-                for index, value in enumerate(each.records):
-                    delta.replay(decode_record(value), each.base_offset + index)
-            offset, epoch = each.last_offset, each.epoch
-        self._image = delta.apply(offset, epoch)
+        self._image = delta.apply(self._end, epoch)
         if delta.image is not before:
             # A snapshot does not contain what is gone; the difference does.
             delta = MetadataDelta.between(before, self._image)
+        self._delta = MetadataDelta(self._image)
         self._follow_dynamic_config(delta)
         self._name_old_partners(delta, before)
-        self._trace.steps.begin("replicas follow metadata", offset - before.offset)
+        self._trace.steps.begin("replicas follow metadata", self._end - before.offset)
         self._replicas.apply(delta, self._image, self._log_configs(), now)
         return self._image
 

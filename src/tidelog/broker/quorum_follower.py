@@ -11,9 +11,8 @@ and the other followers get it. A controller that has just become active acts la
 
 Much that is committed at once is published in slices, `MAX_RECORDS_PER_TURN` a tick: a node that
 starts, or one that lost its leader together with ten thousand partitions, must answer its quorum
-meanwhile. A batch is published whole, because it may be atomic; one that is longer is decoded in
-slices first, into the cache of `decode_record`, from which the feed takes it then. A snapshot
-becomes an image in slices.
+meanwhile. A batch is published whole, because it may be atomic; one that is longer is read by
+itself, in slices. A snapshot becomes an image in slices too.
 
 Invariant `MetadataFollowsLog`: the image is the fold of all committed batches up to its offset, and
 offsets only grow.
@@ -35,7 +34,6 @@ from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot
 from tidelog.limits import MAX_RECORDS_PER_TURN
 from tidelog.log.directory import LogDirectory
 from tidelog.metadata.image import MetadataImage
-from tidelog.metadata.record_codec import decode_record
 from tidelog.model import METADATA_PARTITION, NO_LEADER
 
 
@@ -68,8 +66,6 @@ class QuorumFollower:
     _backlog: deque[Committed] = field(default_factory=deque, init=False)
     # Whether there is any, or more in the log. That changes with the quorum only, and here.
     _is_behind: bool = field(default=False, init=False)
-    # Records of the first of them that are decoded.
-    _decoded: int = field(default=0, init=False)
     # The first of them, while it is a snapshot that is read.
     _reading: SnapshotReading | None = field(default=None, init=False)
     # Records that this tick may still decode.
@@ -133,28 +129,20 @@ class QuorumFollower:
                 self._budget -= reading.read(self._budget)
                 if not reading.is_complete:
                     break
-                taken.append((first, reading.image()))
+                image = reading.image()
+                self.feed.read(image, 0)
+                taken.append((first, image))
                 self._reading = None
-            elif self._is_decoded(first):
-                taken.append((first, first))
             else:
-                break
+                if taken and len(first.records) > self._budget:
+                    # What is taken is published before a part of this is read.
+                    break
+                self._budget -= self.feed.read(first, self._budget)
+                if not self.feed.has_read(first):
+                    break
+                taken.append((first, first))
             self._backlog.popleft()
         return taken
-
-    def _is_decoded(self, batch: CommittedBatch) -> bool:
-        """Decodes as much of the first batch as this tick may; whether that is all of it."""
-        if batch.is_control:
-            return True
-        part = batch.records[self._decoded : self._decoded + self._budget]
-        for value in part:
-            decode_record(value)
-        self._budget -= len(part)
-        self._decoded += len(part)
-        if self._decoded < len(batch.records):
-            return False
-        self._decoded = 0
-        return True
 
     def _publish(self, now: Instant) -> bool:
         controller = self.controller_side
@@ -166,8 +154,7 @@ class QuorumFollower:
         if not due:
             return False
         taken, committed = [batch for batch, _ in due], [each for _, each in due]
-        steps.begin("metadata image")
-        image = self.broker.image = self.feed.publish(committed, now)
+        image = self.broker.image = self.feed.publish(_epoch_of(committed[-1]), now)
         steps.begin("controller follows metadata", len(taken))
         became_active = controller is not None and controller.on_committed(committed, image, now)
         steps.begin("after metadata")
@@ -190,3 +177,7 @@ class QuorumFollower:
         quorum = self.broker.quorum
         quorum.check()
         assert self.broker.image.offset <= quorum.high_watermark, "MetadataFollowsLog"
+
+
+def _epoch_of(each: CommittedMetadata) -> int:
+    return each.epoch if isinstance(each, CommittedBatch) else each.image.epoch

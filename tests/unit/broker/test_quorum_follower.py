@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from tidelog.broker.metadata_snapshots import SnapshotReading
+from tidelog.broker.metadata_feed import MetadataFeed
+from tidelog.broker.metadata_snapshots import CommittedMetadata, SnapshotReading
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_RECORDS_PER_TURN
 from tidelog.sim.engine.client import SimClient
@@ -80,3 +81,35 @@ def test_a_snapshot_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(count for count, _ in slices) > len(TOPICS) * PER_TOPIC
     assert max(count for count, _ in slices) <= MAX_RECORDS_PER_TURN
     assert {known for _, known in slices} == {0}
+
+
+def test_a_long_batch_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: bounded work in a tick for a topic whose one batch is longer, and nothing of it is
+    published before all of it is read, also where a small batch was read before it."""
+    world = World(1, nodes=1, settings={"default.replication.factor": "1"})
+    world.driver.check_every = 0
+    world.start_all()
+    host = world.hosts[1]
+    world.run_until(lambda: 1 in host.node.broker.image.brokers)
+    world.run_until(lambda: host.node.broker.image.brokers[1].active)
+    count = 2 * MAX_RECORDS_PER_TURN + 1
+    # By slice: how many records, and how many partitions were known.
+    slices: list[tuple[int, int]] = []
+    read = MetadataFeed.read
+
+    def reading(self: MetadataFeed, each: CommittedMetadata, most: int) -> int:
+        found = read(self, each, most)
+        known = host.node.broker.image.topics_by_name.get("long")
+        slices.append((found, 0 if known is None else len(known.partitions)))
+        return found
+
+    monkeypatch.setattr(MetadataFeed, "read", reading)
+    assert SimClient(world, 1).create_topic("long", count, 1) == ErrorCode.NONE
+    assert [found for found, _ in slices if found > 1] == [200, 200, 2]
+    world.kill(1)
+    slices.clear()
+    world.start(1)
+    world.run_until(lambda: "long" in host.node.broker.image.topics_by_name)
+    assert max(found for found, _ in slices) <= MAX_RECORDS_PER_TURN
+    assert sum(found for found, known in slices if not known) > count
+    assert {known for _, known in slices} <= {0, count}

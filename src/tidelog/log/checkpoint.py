@@ -17,6 +17,7 @@ Source: Kafka's `CheckpointFile`, `PartitionMetadataFile`, `MetaProperties` and
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text, uuid_to_text
@@ -110,8 +111,10 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
     return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}".encode()
 
 
+@lru_cache(maxsize=64)
 def decode_partition_metadata(data: bytes) -> TopicId:
     """The topic id of a partition directory. Raises `IdentityDamaged`."""
+    # The partitions of a topic have equal files.
     fields: dict[str, str] = {}
     try:
         lines = _text(data).splitlines()

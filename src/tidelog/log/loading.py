@@ -180,8 +180,9 @@ class _Loader:
     """Ascending by base offset."""
 
     def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Pieces[Log]:
-        snapshots = yield from self._open_segments()
-        found = yield from self._drop_deleted()
+        found = offsets_in(self.names)
+        snapshots = yield from self._open_segments(found)
+        yield from self._drop_deleted(found)
         saved_epochs = self._read_epochs()
         epochs = self._cache_epochs(saved_epochs or [], found)
         recovery = self._make_recovery(topic_partition, epochs, snapshots)
@@ -274,8 +275,8 @@ class _Loader:
     def _has_identity(self) -> bool:
         return checkpoint.PARTITION_METADATA_FILE in self.names
 
-    def _open_segments(self) -> Pieces[ProducerSnapshots]:
-        bases = sorted(offsets_in(self.names, LOG_SUFFIX).values())
+    def _open_segments(self, found: dict[str, int]) -> Pieces[ProducerSnapshots]:
+        bases = sorted(base for name, base in found.items() if name.endswith(LOG_SUFFIX))
         for base in bases:
             self.segments.append(self._open_segment(base))
             name = offset_name(base) + TXN_INDEX_SUFFIX
@@ -294,14 +295,13 @@ class _Loader:
         segment.batches.file = HeldFile(segment.file)
         return segment
 
-    def _drop_deleted(self) -> Pieces[dict[str, int]]:
-        """Ends a deletion that a crash interrupted, up to the log start. Returns the segments'
-        files that are left, with their offsets."""
-        found = offsets_in(self.names)
+    def _drop_deleted(self, found: dict[str, int]) -> Pieces[None]:
+        """Ends a deletion that a crash interrupted, up to the log start. Takes the segments' files
+        that go out of those that were found."""
         start = self.checkpoints.log_start_offset
         keep = bisect_right([segment.base_offset for segment in self.segments], start) - 1
         if keep < 0 or not self.has_fixed_head:
-            return found
+            return
         for segment in self.segments[:keep]:
             segment.delete()
             yield SEGMENT_LOADING_WORK
@@ -310,7 +310,6 @@ class _Loader:
         for name in [name for name, offset in found.items() if offset < first_base]:
             self.env.disk.delete(f"{self.path}/{name}")
             del found[name]
-        return found
 
     def _read_epochs(self) -> list[tuple[int, int]] | None:
         """What the epoch checkpoint has; `None` for a damaged one."""

@@ -24,6 +24,7 @@ from tidelog.log.values import LogEnv
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
+_UNFINISHED: Final = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 
 
 def finish_swaps(env: LogEnv, path: str) -> list[str]:
@@ -33,6 +34,8 @@ def finish_swaps(env: LogEnv, path: str) -> list[str]:
     that the round was not complete."""
     disk = env.disk
     names = disk.list_dir(path)
+    if not [name for name in names if name.endswith(_UNFINISHED)]:
+        return names
     cleaned_bases = [offset_of(name) for name in names if name.endswith(CLEANED_SUFFIX)]
     swaps = [name for name in names if name.endswith(SWAP_SUFFIX)]
     obsolete = [name for name in names if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX))]
@@ -53,7 +56,7 @@ def finish_swaps(env: LogEnv, path: str) -> list[str]:
             disk.delete(f"{path}/{name}")
         else:
             disk.rename(f"{path}/{name}", f"{path}/{target}")
-    return disk.list_dir(path) if obsolete or swaps else names
+    return disk.list_dir(path)
 
 
 def _covered_by(env: LogEnv, path: str, swap_name: str, names: list[str]) -> list[str]:

@@ -23,7 +23,6 @@ import fcntl
 import os
 import shutil
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +34,7 @@ from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_
 from tidelog.runtime.unlinking import unlink
 
 _LOCK_FILE: Final = ".lock"
+_FIRST_READ_BYTES: Final = 1 << 12
 _READ_BYTES: Final = 1 << 16
 _CANNOT_LINK: Final = frozenset(
     (errno.ENOENT, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
@@ -142,9 +142,13 @@ class OsDisk:
         except OSError as error:
             raise StorageError(path, reason_of(error)) from error
         try:
-            return guarded(
-                path, lambda: b"".join(iter(partial(os.read, descriptor, _READ_BYTES), b""))
-            )
+            # Most are tiny, and a start reads tens of thousands of them.
+            parts = [os.read(descriptor, _FIRST_READ_BYTES)]
+            while parts[-1]:
+                parts.append(os.read(descriptor, _READ_BYTES))
+            return parts[0] if len(parts) == 2 else b"".join(parts)
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
         finally:
             os.close(descriptor)
 

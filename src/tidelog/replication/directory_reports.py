@@ -46,9 +46,10 @@ class DirectoryReports:
         """Reports where the log of a hosted replica is, unless the metadata has it. Where it has
         nothing, one directory needs no report."""
         directories, said = self._env.directories, partition.directory_of(self._env.node_id)
-        directory, target = directories.of(key), directories.target_of(key)
+        directory = directories.of(key)
         if directory is None or directory.directory_id == said:
             return
+        target = directories.target_of(key)
         if target is not None and target.directory_id == said:
             # The log is on its way there.
             return
@@ -57,7 +58,8 @@ class DirectoryReports:
 
     def on_metadata(self, key: TopicPartition, topic_id: TopicId, said: Uuid) -> None:
         """The metadata has a replica in this directory."""
-        if self._standing.get(key) == ReplicaDirectory(topic_id, key.partition, said):
+        standing = self._standing.get(key)
+        if standing is not None and standing == (topic_id, key.partition, said):
             del self._standing[key]
 
     def forget(self, key: TopicPartition) -> None:

@@ -153,7 +153,7 @@ class Keys:
 
 
 def end_of(token: str) -> int | None:
-    """When a token ends, with a good signature or not; `None` for one that says nothing about that."""
+    """When a token ends, be it signed well or not; `None` for one that does not say."""
     try:
         return _millis(_part(token, 1), "exp")
     except TokenRefused:
@@ -243,7 +243,7 @@ def _verified(token: str, key: IssuerKey, algorithm: str) -> dict[str, Any]:
 
 
 def _part(token: str, number: int) -> dict[str, Any]:
-    """The object in the header or the claims, with a good signature or not. Raises `TokenRefused`."""
+    """The object in the header or the claims of any token. Raises `TokenRefused`."""
     parts = token.split(".")
     if len(parts) != 3:
         raise TokenRefused("a token that does not have three parts")

@@ -33,6 +33,8 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "config/node_properties.py": "tests/unit/config/test_tables.py",
     "config/profiles.py": "tests/unit/config/test_describe.py",
     "config/topic_properties.py": "tests/unit/config/test_tables.py",
+    "client/web.py": "tests/unit/client/test_tokens.py",
+    "config/token_values.py": "tests/unit/config/test_token_properties.py",
     "config/values.py": "tests/unit/config/test_tables.py",
     "controller/acl_messages.py": "tests/unit/controller/test_acls.py",
     "controller/quota_messages.py": "tests/unit/controller/test_quotas.py",

@@ -1,6 +1,6 @@
 """Where a client has its token of OAUTHBEARER from: a file, or the token endpoint of the issuer.
 
-A file holds a token, which somebody else keeps fresh. At the endpoint the client shows its id and
+A file holds a token, which another program keeps fresh. At the endpoint the client shows its id and
 its secret, and is given a token (*client credentials*, RFC 6749 §4.4). Where the configuration asks
 for it by name, the client makes a token without a signature, which only tests should accept.
 

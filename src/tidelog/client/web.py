@@ -2,8 +2,8 @@
 
 Every URL here stands in the configuration of the node or of the client. A fetch takes no more than
 `limits.WEB_DEADLINE_MS` and `limits.MAX_WEB_ANSWER_BYTES`. It follows no redirection and uses no
-proxy: whoever answers must be who was asked. A reason never has the URL's query, the answer, or
-what was sent, since all of them may have secrets.
+proxy: the server that answers must be the one that was asked. A reason never has the URL's query,
+the answer, or what was sent, since all of them may have secrets.
 """
 
 import ssl

@@ -3,7 +3,7 @@
 On a node each may be set for one listener, or for the mechanism of one listener. A *callback
 handler* is a Java class in Kafka; here its name chooses between two ways. Tokens have a signature
 unless the class of Kafka's unsecured handler is named. Kafka's default is that one: there a
-listener that was only told to accept OAUTHBEARER believes every token.
+listener that accepts OAUTHBEARER, and has no other setting for it, believes every token.
 
 The issuer and the audience must be set too, as from Kafka 4.4 on: without them a token that was
 made for any other service of the issuer is as good as one for this cluster.
@@ -118,7 +118,7 @@ def resolve_token_rules(settings: Mapping[str, str], listener: str) -> TokenRule
     for name in (_ISSUER, _AUDIENCE):
         if not texts[name]:
             problem = f"the listener `{listener}` accepts OAUTHBEARER, and `{name}` is missing"
-            raise UsageError(problem, "set it: tokens for other services must not let anybody in")
+            raise UsageError(problem, "set it: tokens for other services must let no client in")
     return TokenRules(
         keys_url=texts[_KEYS],
         refresh_ms=int(texts["sasl.oauthbearer.jwks.endpoint.refresh.ms"]),

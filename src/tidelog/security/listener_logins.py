@@ -104,7 +104,7 @@ class OwnLogin:
         # The name and the password, or the options of OAUTHBEARER, which needs none.
         self.jaas = no_jaas(mechanism) if setting is None else read_jaas(mechanism, setting)
         self._secrets = secrets
-        # The newest token, which whoever makes connections brings; OAUTHBEARER shows it.
+        # The newest token, which the driver or the client brings; OAUTHBEARER shows it.
         self.token = NO_SECRET
         # What OAUTHBEARER shows beside it.
         self._extensions = _extensions(self.jaas) if mechanism is Mechanism.OAUTHBEARER else {}

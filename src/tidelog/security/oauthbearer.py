@@ -6,7 +6,7 @@ The client says who it wants to be, if it says so at all, and its token; `^A` is
     server: (nothing)
 
 To a token that is no good the server answers a status in JSON, the client says `^A`, and the login
-fails with that status. Whoever sees the token may use it, so the mechanism belongs on SASL_SSL.
+fails with that status. Every reader of the token may use it, so the mechanism belongs on SASL_SSL.
 
 How a token is judged is `tokens.py`. The session ends with the token (KIP-368). Extensions are
 taken and mean nothing, as in Kafka.

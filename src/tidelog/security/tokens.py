@@ -51,7 +51,7 @@ class Granted:
 
 
 class TokenRefused(Exception):
-    """A token that lets nobody in."""
+    """A token that lets no client in."""
 
     def __init__(self, reason: str, status: str = INVALID_TOKEN) -> None:
         """`reason` is for the node's log, `status` for the client, in JSON."""
@@ -153,7 +153,7 @@ class Keys:
 
 
 def end_of(token: str) -> int | None:
-    """When a token ends, whoever has signed it; `None` for one that says nothing about that."""
+    """When a token ends, be it signed well or not; `None` for one that does not say."""
     try:
         return _millis(_part(token, 1), "exp")
     except TokenRefused:
@@ -243,7 +243,7 @@ def _verified(token: str, key: IssuerKey, algorithm: str) -> dict[str, Any]:
 
 
 def _part(token: str, number: int) -> dict[str, Any]:
-    """The object in the header or the claims, whoever wrote it. Raises `TokenRefused`."""
+    """The object in the header or the claims of any token. Raises `TokenRefused`."""
     parts = token.split(".")
     if len(parts) != 3:
         raise TokenRefused("a token that does not have three parts")

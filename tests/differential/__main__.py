@@ -37,6 +37,8 @@ CONFIG: Final = {
     "share.coordinator.state.topic.num.partitions": "1",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
+    # The times of the records are drawn, and some time ago.
+    "log.retention.ms": "-1",
     # A broker that gets no CPU for a while is not fenced, or its partitions were gone.
     "broker.session.timeout.ms": "60000",
 }

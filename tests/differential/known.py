@@ -55,6 +55,11 @@ _GONE_GROUP: Final = (
     "Kafka's memory as an empty group until the next expiry or start. In Tidelog a group exists "
     "if its log has something of it: GROUP_ID_NOT_FOUND."
 )
+_BESIDE: Final = (
+    "Which member of a share group gets which of equally good partitions follows the order of a "
+    "hash map in Kafka, and member ids in Tidelog. The states of share partitions are initialised "
+    "beside the heartbeat in both, so the next answer has them or not."
+)
 _HASH_ORDER: Final = (
     "Which member of a consumer group gets which of equally good partitions follows the order of a "
     "hash map in Kafka, and member ids in Tidelog."
@@ -140,13 +145,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         "a join whose answer was lost.",
         _is_never,
     ),
+    Known(K.SHARE_GROUP_HEARTBEAT, "", _BESIDE, _is_assignment),
+    Known(K.SHARE_GROUP_DESCRIBE, "", _BESIDE, _is_assignment),
     Known(
-        K.SHARE_GROUP_HEARTBEAT,
-        "",
-        "Which member of a share group gets which of equally good partitions follows the order of "
-        "a hash map in Kafka, and member ids in Tidelog. The states of share partitions are "
-        "initialised beside the heartbeat in both, so the next one has them or not.",
-        _is_assignment,
+        K.DESCRIBE_SHARE_GROUP_OFFSETS,
+        "groups.topics",
+        _BESIDE,
+        lambda step, difference: "[]" in (difference.kafka, difference.tidelog),
     ),
     Known(K.CONSUMER_GROUP_HEARTBEAT, "", _HASH_ORDER, _is_assignment),
     Known(K.CONSUMER_GROUP_DESCRIBE, "", _HASH_ORDER, _is_assignment),

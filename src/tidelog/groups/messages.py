@@ -256,6 +256,8 @@ class AlterShareOffsets(NamedTuple):
 
     group_id: str
     partitions: tuple[tuple[IdPartition, int], ...]
+    knows_topics: bool = True
+    """Whether the request is about a topic that exists."""
 
 
 class DeleteShareOffsets(NamedTuple):

@@ -33,7 +33,8 @@ class ShareOffsets:
         self._env = env
 
     def alter(self, request: AlterShareOffsets, reply_to: ReplyTo) -> None:
-        """A group that does not exist is made. The answer says what is to be initialised."""
+        """A group that does not exist is made if a topic exists, with or without the partitions.
+        The answer says what is to be initialised."""
         env, group_id = self._env, request.group_id
         group = env.shares(group_id)
         if group is None and (env.find(group_id) or env.consumers(group_id)) is not None:
@@ -47,7 +48,8 @@ class ShareOffsets:
         states = initializing(known.known_states, asked, env.topics)
         wanted = WantedStates(group_id, known.group_epoch, request.partitions)
         records = [ShareGroupRecord(ShareKind.STATES, group_id, "", states)]
-        is_same = group is not None and states == known.known_states
+        must_exist = group is None and request.knows_topics
+        is_same = not must_exist and states == known.known_states
         env.write([] if is_same else records, ShareOffsetsResult(wanted=wanted), reply_to)
 
     def delete(self, request: DeleteShareOffsets, reply_to: ReplyTo) -> None:

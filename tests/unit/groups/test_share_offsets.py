@@ -49,6 +49,7 @@ def test_a_group_that_does_not_exist_is_made():
     assert rig.ask(AlterShareOffsets("g", wanted)).wanted.state_epoch == 1
     listed = rig.coordinator.list_groups()
     rig.ask(AlterShareOffsets("none of its partitions exists", ()))
+    rig.ask(AlterShareOffsets("none of its topics exists", (), knows_topics=False))
     assert {each.group_id for each in rig.coordinator.list_groups()} == {
         "g",
         "none of its partitions exists",

@@ -58,7 +58,10 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     elif not request.group_id:
         refuse(ErrorCode.INVALID_GROUP_ID)
     else:
-        asked = AlterShareOffsets(request.group_id, tuple(wanted.items()))
+        knows_topics = any(
+            topic.topic_name in node.image.topics_by_name for topic in request.topics
+        )
+        asked = AlterShareOffsets(request.group_id, tuple(wanted.items()), knows_topics)
         node.groups.ask(asked, share_group_calls.decided(refuse, go_on), now)
 
 

@@ -17,6 +17,7 @@ The replacements live here and not in the product: a switch in production code c
 | `quorum` | votes, the metadata log |
 | `groups` | committed offsets |
 | `transactions` | transactions in partitions and groups |
+| `sharing` | records that share groups have |
 | `security` | logins, rights |
 """
 
@@ -31,6 +32,7 @@ from tidelog.sim.ablations import (
     quorum,
     replication,
     security,
+    sharing,
     transactions,
 )
 from tidelog.sim.ablations.safeguard import Kill, Safeguard, ablate, switched_off
@@ -44,6 +46,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     *quorum.SAFEGUARDS,
     *groups.SAFEGUARDS,
     *transactions.SAFEGUARDS,
+    *sharing.SAFEGUARDS,
     *security.SAFEGUARDS,
 )
 """The rows of the kill table."""

@@ -7,10 +7,11 @@ from tidelog.broker.coordinator_log import LogLoader
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition, Target
 from tidelog.groups.env import Env
+from tidelog.groups.messages import JoinGroupResult
 from tidelog.groups.reconciliation import Goal
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
-from tidelog.sim.ablations.safeguard import guard_of_cluster
+from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 
 
 def _answer_at_once(env: Env, records: Any, response: Any, reply_to: Any) -> ErrorCode:
@@ -32,7 +33,22 @@ def _free_at_once(
     own.target = frozenset(each for each in target if each.topic_id in subscribed)
 
 
+def _remember_only(
+    write: Original, env: Env, records: Any, response: Any, reply_to: Any
+) -> ErrorCode:
+    """A process that takes a static member's place is known to this coordinator alone."""
+    is_place = isinstance(response, JoinGroupResult)
+    code: ErrorCode = write(env, () if is_place else records, response, reply_to)
+    return code
+
+
 SAFEGUARDS: Final = (
+    guard("r35", "replacements-are-written", "fencing the process that is the member").wrapped(
+        Env, "write", _remember_only
+    ),
+    guard("r37", "answers-wait-for-the-load", "consumers that begin anew").replaced(
+        LogLoader, "is_done", property(lambda _: True)
+    ),
     guard_of_cluster(
         "elections", "commits-wait-for-replicas", "an acknowledged commit that only its leader had"
     ).replaced(Env, "write", _answer_at_once),

@@ -1,6 +1,7 @@
 """Safeguards of transactions in their partitions, and what readers get without them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.broker import coordinator_log
@@ -11,6 +12,8 @@ from tidelog.log.state import LogState
 from tidelog.replication.verification import Verification
 from tidelog.rsm.log_records import InTransaction, LogRecord
 from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
+from tidelog.transactions import transitions
+from tidelog.transactions.records import NO_PRODUCER_EPOCH, Transaction
 
 
 def _without_transactions(read: Original, *args: Any) -> Sequence[LogRecord]:
@@ -25,9 +28,21 @@ def _count_at_once(
     return replay(self, state, [getattr(each, "offset", each) for each in records], *rest)
 
 
+def _for_nobody(fence: Original, *args: Any) -> Transaction:
+    """The epoch behind a fence is given to no client."""
+    fenced: Transaction = fence(*args)
+    return replace(fenced, last_producer_epoch=NO_PRODUCER_EPOCH)
+
+
 SAFEGUARDS: Final = (
     guard("r29", "transactions-are-verified", "a transaction that no coordinator ends").replaced(
         Verification, "needs", lambda *_: False
+    ),
+    guard("r30", "fenced-producers-go-on", "a producer that is fenced by itself").wrapped(
+        transitions, "fence", _for_nobody
+    ),
+    guard("r32", "open-transactions-are-loaded", "a commit without its first records").replaced(
+        coordinator_log.LogLoader, "is_done", property(lambda _: True)
     ),
     guard(
         "r33", "offsets-wait-for-their-transaction", "beginning before offsets under way"

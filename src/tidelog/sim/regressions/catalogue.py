@@ -13,6 +13,7 @@ from typing import Final
 
 from tidelog.env.trace import Level
 from tidelog.sim.regressions import (
+    coordinators,
     devices,
     in_sync,
     late_answers,
@@ -32,7 +33,7 @@ _NAME: Final = re.compile(r"^([rs]\d\d)_(\w+)$")
 _PARTS: Final = re.compile(r"^(Origin|Case|Must): ", re.MULTILINE)
 _FAMILIES: Final = (
     *(truncation, late_answers, in_sync, terms, devices),
-    *(producers, readers, quorum, own_rules, long_turns, transactions),
+    *(producers, readers, quorum, own_rules, long_turns, transactions, coordinators),
 )
 
 

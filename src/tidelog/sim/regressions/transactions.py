@@ -1,6 +1,6 @@
 """Scenarios of transactions: what comes late, what waits, and what a new coordinator must know.
 
-Source: KIP-447, KIP-890; KAFKA-17754, KAFKA-5600; Redpanda 9571.
+Source: KIP-447, KIP-890; KAFKA-17754, KAFKA-19367, KAFKA-5600; Redpanda 6018, 9571.
 """
 
 from typing import Any
@@ -12,64 +12,42 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.formation import WALL_START_MS
-from tidelog.sim.regressions.testbed import SmallCluster, Testbed
+from tidelog.sim.regressions.coordinators import (
+    ATTEMPTS,
+    GROUP,
+    NAME,
+    TRANSACTION,
+    WAIT_MS,
+    CoordinatorClient,
+)
+from tidelog.sim.regressions.testbed import Testbed
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of, millis
 
-NAME = "tx"
-GROUP, TRANSACTION = 0, 1
-WAIT_MS = 200
-ATTEMPTS = 100
 
-
-class _Writer:
+class _Writer(CoordinatorClient):
     """A client with one transactional id, and a group of the same name."""
 
     def __init__(self, testbed: Testbed) -> None:
-        self.testbed = testbed
-        self.world = testbed.world()
-        self.cluster = SmallCluster(self.world)
-        found = self.ask(
-            TRANSACTION,
-            ApiKey.INIT_PRODUCER_ID,
-            4,
-            transactional_id=NAME,
-            transaction_timeout=millis(60_000),
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        super().__init__(testbed)
+        found = self.begin()
         self.who = {
             "transactional_id": NAME,
             "producer_id": found.producer_id,
             "producer_epoch": found.producer_epoch,
         }
 
-    def coordinator(self, kind: int) -> int:
-        """The node that coordinates, once there is one."""
-        for _ in range(ATTEMPTS):
-            live = [node_id for node_id, host in self.world.hosts.items() if host.node is not None]
-            client = SimClient(self.world, live[-1])
-            found = client.call(ApiKey.FIND_COORDINATOR, 2, key=NAME, key_type=kind)
-            is_live = error_of(found.error_code) is ErrorCode.NONE and found.node_id in live
-            if is_live:
-                return int(found.node_id)
-            self.world.run_for(WAIT_MS)
-        raise AssertionError("Setup: no coordinator")
-
-    def ask(self, kind: int, key: ApiKey, version: int, **values: Any) -> Any:
-        """Asks a coordinator until it is there and has nothing else to do."""
-        for _ in range(ATTEMPTS):
-            client = SimClient(self.world, self.coordinator(kind))
-            found = client.call(key, version, **values)
-            if getattr(found, "error_code", None) is None or found.error_code.value not in (
-                ErrorCode.NOT_COORDINATOR,
-                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                ErrorCode.CONCURRENT_TRANSACTIONS,
-            ):
-                return found
-            self.world.run_for(WAIT_MS)
-        raise AssertionError(f"Setup: {key.name} was not answered")
+    def begin(self, producer_id: int = -1, producer_epoch: int = -1) -> Any:
+        """Asks for the next epoch, as a new producer or as one that goes on."""
+        return self.ask(
+            TRANSACTION,
+            ApiKey.INIT_PRODUCER_ID,
+            4,
+            transactional_id=NAME,
+            transaction_timeout=millis(60_000),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
 
     def add_partition(self) -> None:
         """Adds `t-0` to the transaction."""
@@ -150,13 +128,57 @@ def r29_late_produce(testbed: Testbed) -> None:
     writer.add_partition()
     writer.end(is_commit=False)
     writer.world.run_for(1_000)
-    code = writer.produce()
+    _must_not_hang(writer, writer.produce().name)
+
+
+def _must_not_hang(writer: _Writer, what: str) -> None:
     writer.world.run_for(500)
     host = writer.world.hosts[writer.cluster.leader]
     assert host.node is not None, "Setup: the leader is down"
     log = host.node.broker.replicas.partitions[TopicPartition("t", 0)].log
     bounds = (log.last_stable_offset, log.high_watermark)
-    testbed.must(bounds[0] == bounds[1], "NoHangingTransaction", f"{code.name}, ends are {bounds}")
+    is_decided = bounds[0] == bounds[1]
+    writer.testbed.must(is_decided, "NoHangingTransaction", f"{what}, ends are {bounds}")
+
+
+def r30_no_second_epoch(testbed: Testbed) -> None:
+    """A producer that gives up its transaction for the next epoch gets it, and is not fenced by it.
+
+    Origin: KAFKA-19367, KAFKA-18575
+    Case: a producer has added a partition and met an error; it asks for the next epoch; its
+    transaction is aborted first, so it is told to ask again, and does.
+    Must: it gets the epoch behind its own, and its next transaction commits.
+    """
+    writer = _Writer(testbed)
+    writer.add_partition()
+    producer_id, epoch = writer.who["producer_id"], writer.who["producer_epoch"]
+    found = writer.begin(producer_id, epoch)
+    code, got = error_of(found.error_code), found.producer_epoch
+    is_next = code is ErrorCode.NONE and got == epoch + 1
+    testbed.must(is_next, "ProducerGoesOn", f"{code.name}, epoch {got} behind {epoch}")
+    writer.who["producer_epoch"] = got
+    writer.add_partition()
+    assert writer.produce() is ErrorCode.NONE, "Setup: refused"
+    writer.end(is_commit=True)
+    _must_not_hang(writer, "the next transaction")
+
+
+def r32_open_transaction_fails_over(testbed: Testbed) -> None:
+    """A transaction that is open when its coordinator dies is ended by the next one as a whole.
+
+    Origin: Redpanda 6018, 10669
+    Case: a producer has written in a transaction; its coordinator dies; the producer commits.
+    Must: the next coordinator commits what was written before, or says that it is lost.
+    """
+    writer = _Writer(testbed)
+    writer.add_partition()
+    assert writer.produce() is ErrorCode.NONE, "Setup: refused"
+    writer.fail_over(TRANSACTION)
+    found = writer.ask(TRANSACTION, ApiKey.END_TXN, 3, committed=True, **writer.who)
+    code = error_of(found.error_code)
+    testbed.must(code is ErrorCode.NONE, "OpenTransactionIsKnown", f"its end gets {code.name}")
+    writer.world.run_for(1_000)
+    _must_not_hang(writer, "the commit")
 
 
 def r33_offsets_that_wait(testbed: Testbed) -> None:
@@ -188,12 +210,7 @@ def r34_loading_between_commit_and_marker(testbed: Testbed) -> None:
     """
     writer = _Writer(testbed)
     writer.commit_offset(8)
-    former = writer.coordinator(GROUP)
-    writer.world.kill(former)
-    writer.world.run_for(3_000)
-    writer.world.start(former)
-    writer.world.run_for(2_000)
-    testbed.must(writer.coordinator(GROUP) != former, "Setup", "the former one coordinates")
+    writer.fail_over(GROUP)
     writer.end(is_commit=True)
     _settle(writer, 8)
 

@@ -100,6 +100,18 @@ def _transactions(swarm: Swarm, prng: Prng) -> Swarm:
     )
 
 
+def _sharers(swarm: Swarm, prng: Prng) -> Swarm:
+    return replace(
+        _transactions(swarm, prng),
+        partitions=2,
+        transactors=0,
+        members=0,
+        sharers=3,
+        records_per_second=20,
+        batch_records=3,
+    )
+
+
 def _keyed(swarm: Swarm, prng: Prng) -> Swarm:
     return replace(
         _elections(swarm, prng),
@@ -133,6 +145,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "transactions": ("transactions while leaders and coordinators die", _transactions),
+    "sharers": ("members of a share group while leaders and coordinators die", _sharers),
     "keyed": ("compaction, retention and deleted records while leaders die", _keyed),
     "topics": ("topics created, deleted and grown all the time", _topics),
     "many-partitions": ("dozens of partitions at once, where work costs time", _many_partitions),

@@ -13,7 +13,7 @@ from tidelog.client import AdminClient
 from tidelog.client.quotas import Quota
 from tidelog.testing import LocalCluster
 
-TOOL = "ConfigCommand"
+TOOL = "kafka.admin.ConfigCommand"
 
 
 @pytest.fixture(scope="module")

@@ -94,11 +94,8 @@ def open_parts(
     quorum = make_quorum(config, directories.metadata, quorum_env)
     metadata_log = MetadataLog(quorum)
     controller, registration = _make_controller(config, directories, metadata_log, prng, trace)
-    if controller is not None:
-        credentials.first_users = controller.first_users
-    gate = Gate(
-        Authorization(config.authorization, trace), Throttling(config, connections, trace.steps)
-    )
+    credentials.first_users = () if controller is None else controller.first_users
+    gate = _make_gate(config, connections, trace)
     control = ControlLink(config=config, apis=APIS, controller=controller, peers=peers, gate=gate)
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
     lifecycle = make_lifecycle(config, directories, prng, trace)
@@ -174,6 +171,12 @@ def _make_controller(
         directories.metadata.disk, trace, is_new=log.end_offset == 0
     )
     return controller, ControllerRegistration(config, Uuid(own_prng.uuid()), trace)
+
+
+def _make_gate(config: NodeConfig, connections: Connections, trace: Trace) -> Gate:
+    """What stands before the controller."""
+    throttling = Throttling(config, connections, trace.steps)
+    return Gate(Authorization(config.authorization, trace), throttling)
 
 
 def _make_share_states(

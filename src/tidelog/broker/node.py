@@ -44,6 +44,7 @@ from tidelog.config import NodeConfig
 from tidelog.env import effects
 from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.instant import Instant, earliest
+from tidelog.env.steps import Pauses
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.swap import CleanedFlush
@@ -108,8 +109,6 @@ class Node:
         self._parts = parts = open_parts(config, disks, seed, trace, wall_ms)
         # What the handlers see.
         self.broker = parts.broker
-        # How long it made clients wait, for those who read its figures.
-        self.pauses = self.broker.throttling.pauses
         # All logs, that of the metadata included.
         self._directories = parts.directories
         self._quorum = self.broker.quorum
@@ -128,20 +127,28 @@ class Node:
         self._broker_side = self._make_broker_side()
         # None on a node that is only a broker.
         self._controller_side = self._make_controller_side(router)
-        self._peer_answers = PeerAnswers(
-            node_id=config.node_id,
-            peers=self._peers,
-            detector=parts.detector,
-            links=self._links,
-            control=self.broker.control,
-            trace=trace,
-        )
+        self._peer_answers = self._make_peer_answers()
         # In the order in which each round drives them.
         self._components = tuple(self._make_components(router))
         self._set_wall_offset(wall_ms - now)
         if METADATA_PARTITION in self._directories.metadata.remembered:
             self._quorum.distrust_log()
         self._quorum.start(now)
+
+    @property
+    def pauses(self) -> Pauses:
+        """How long it made clients wait, for those who read its figures."""
+        return self.broker.throttling.pauses
+
+    def _make_peer_answers(self) -> PeerAnswers:
+        return PeerAnswers(
+            node_id=self.config.node_id,
+            peers=self._peers,
+            detector=self._parts.detector,
+            links=self._links,
+            control=self.broker.control,
+            trace=self._trace,
+        )
 
     def _make_turns(self, router: Router, now: Instant) -> Turns:
         return Turns(

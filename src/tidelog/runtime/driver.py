@@ -77,8 +77,10 @@ class Core(Protocol):
 
     steps: Steps
     """What it is doing; the driver measures how long."""
-    pauses: Pauses
-    """How long it made clients wait."""
+
+    @property
+    def pauses(self) -> Pauses:
+        """How long it made clients wait."""
 
     def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""

@@ -50,7 +50,7 @@ class TopicReader(RangeReads, DataSourceReader):  # type: ignore[misc]
         from tidelog.pipeline.cluster import Client
         from tidelog.pipeline.topics.plan import into_tasks, plan_ranges
 
-        with hint_in_message(), Client(self._options.rules.bootstrap) as client:
+        with hint_in_message(), Client.of(self._options.rules) as client:
             ranges = plan_ranges(self._options, client, self._filters.bounds)
             return [RangePartition(task) for task in into_tasks(ranges, self._options.sizes)]
 

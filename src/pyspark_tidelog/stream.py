@@ -37,7 +37,7 @@ class TopicStreamReader(RangeReads, DataSourceStreamReader):  # type: ignore[mis
     def _client(self) -> Client:
         """The driver's client. A new one finds out whether the brokers can do all that is asked."""
         if self._connections is None:
-            self._connections = Client(self._options.rules.bootstrap)
+            self._connections = Client.of(self._options.rules)
             if self._options.commit_group is not None:
                 check_groups_are_served(self._connections, self._options.commit_group)
         return self._connections

@@ -260,7 +260,13 @@ def test_a_topic_that_matches_later_joins_a_run_without_an_end(
         read[far.topic] = far.rows
         brokers.partitions.setdefault(TopicPartition("u", 7), ScriptedPartition(batches(1)))
 
-    topics = Topics(brokers.bootstrap_servers, None, "[tu]", plan, lambda *what: None)
+    topics = Topics(
+        {"kafka.bootstrap.servers": brokers.bootstrap_servers},
+        None,
+        "[tu]",
+        plan,
+        lambda *what: None,
+    )
     done = ingest_all(
         spark, topics.first(), progress, lambda: read == {"t": 50, "u": 10}, topics.joining
     )

@@ -19,6 +19,7 @@ from tidelog.cli.arguments import (
     command_group,
     find_bootstrap,
     option,
+    security,
 )
 from tidelog.cli.spark_failures import spark_failure, unreachable
 from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_topic, shown_progress
@@ -157,6 +158,10 @@ SourceOptions = Annotated[
     list[str] | None,
     option("--option", "An option of the source; give it several times.", "NAME=VALUE"),
 ]
+MetricsPort = Annotated[
+    int | None,
+    option("--metrics-port", "Serve Prometheus metrics of the run on this port.", "PORT"),
+]
 Conf = Annotated[
     list[str] | None, option("--conf", "A conf of Spark's; several times.", "NAME=VALUE")
 ]
@@ -166,7 +171,7 @@ def ingest(
     table: Table,
     topics: Topics = None,
     topic_pattern: Pattern = None,
-    bootstrap_server: Bootstrap = None,
+    bootstrap: Bootstrap = None,
     checkpoint: Checkpoint = None,
     trigger: Trigger = None,
     continuous: Continuous = False,
@@ -182,6 +187,7 @@ def ingest(
     partition_by: PartitionBy = None,
     verify: Verify = False,
     options: SourceOptions = None,
+    metrics_port: MetricsPort = None,
     conf: Conf = None,
     master: Master = MASTER,
     output: Output = TABLE,
@@ -196,8 +202,8 @@ def ingest(
     """
     interval_s = _interval(trigger, continuous)
     names = _topics(topics, topic_pattern, checkpoint)
-    bootstrap = ",".join(find_bootstrap(bootstrap_server, DEFAULT_DATA_DIR))
-    given = assignments(options)
+    servers = ",".join(find_bootstrap(bootstrap, DEFAULT_DATA_DIR))
+    given = {**_connection(bootstrap), **assignments(options)}
     rows = _upsert_key(mode, key), transform, partition_by
     _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
@@ -215,32 +221,46 @@ def ingest(
             "interval_s": interval_s,
             "options": given,
         }
-        return IngestPlan(bootstrap, topic, _of(topic, table), **(fields | layouts | _rows(*rows)))
+        return IngestPlan(servers, topic, _of(topic, table), **(fields | layouts | _rows(*rows)))
 
     with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
-        chosen = ChosenTopics(bootstrap, names, topic_pattern, plan, show_topic)
-        done = _run(chosen, table, (master, assignments(conf)), verify=verify)
+        connection = {"kafka.bootstrap.servers": servers, **_connection(bootstrap)}
+        chosen = ChosenTopics(connection, names, topic_pattern, plan, show_topic)
+        where = master, assignments(conf)
+        done = _run(chosen, table, where, metrics_port, verify=verify)
     print_done(done, output)
     if not all(one.is_good for one in done):
         raise BadAnswer
 
 
 def _run(
-    chosen: "ChosenTopics", table: Path, where: tuple[str, dict[str, str]], *, verify: bool
+    chosen: "ChosenTopics",
+    table: Path,
+    where: tuple[str, dict[str, str]],
+    metrics_port: int | None,
+    *,
+    verify: bool,
 ) -> list[Done]:
     """Prepares the topics, starts Spark by its master and confs, and runs the ingest to its end."""
-    from tidelog.pipeline.jobs.ingest import ingest_all
+    from tidelog.pipeline.jobs.ingest import Progress, ingest_all
+    from tidelog.pipeline.jobs.ingest_metrics import served_metrics
 
     check_master(*where)
     prepared = chosen.first()
     is_endless = prepared[0].plan.interval_s is not None
     with (
+        served_metrics(metrics_port) as metrics,
         open_session(*where) as spark,
         interruptible() as is_over,
-        shown_progress(is_endless=is_endless) as on_progress,
+        shown_progress(is_endless=is_endless) as show,
     ):
+
+        def on_progress(far: Progress) -> None:
+            metrics.take(far)
+            show(far)
+
         joining = chosen.joining if chosen.may_grow else None
         results = ingest_all(spark, prepared, on_progress, is_over, joining)
         tables = dict.fromkeys(_of(topic, table) for topic in results)
@@ -250,6 +270,13 @@ def _run(
         for topic, result in results.items()
         for one in [chosen.prepared[topic]]
     ]
+
+
+def _connection(bootstrap: str | None) -> dict[str, str]:
+    """TLS and login of the cluster, as options of the source. Raises `UsageError`."""
+    from tidelog.pipeline.topics.security import as_options
+
+    return as_options(security(bootstrap, DEFAULT_DATA_DIR).settings)
 
 
 def _rows(

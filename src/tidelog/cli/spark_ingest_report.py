@@ -96,7 +96,10 @@ def show_topic(topic: str, found: "Prepared | UsageError") -> None:
 
 
 def _print_batch(far: "Progress") -> None:
-    terminal.print_aside(json.dumps({"at": datetime.now(UTC).isoformat(), **terminal.plain(far)}))
+    line = {"at": datetime.now(UTC).isoformat(), **terminal.plain(far)}
+    # The metrics have these; a topic may have thousands of partitions.
+    del line["lags"], line["stages_s"]
+    terminal.print_aside(json.dumps(line))
 
 
 def progress_line(far: "Progress") -> str:

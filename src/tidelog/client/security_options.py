@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from tidelog.security.client_login import ClientLogin
     from tidelog.security.listener_logins import OwnLogin
 
+PROTOCOL: Final = "security.protocol"
 _MECHANISM: Final = "sasl.mechanism"
 _JAAS: Final = "sasl.jaas.config"
+LOGIN: Final = (_MECHANISM, _JAAS)
+"""The properties of a login."""
 
 
 class ClientSecurity:
@@ -40,7 +43,7 @@ class ClientSecurity:
         # As they were given; passwords among them, so they are never printed.
         self._settings = dict(settings or {})
         # How bytes are protected, and whether a login follows.
-        self.protocol = _protocol(self._settings.get("security.protocol", "PLAINTEXT"))
+        self.protocol = _protocol(self._settings.get(PROTOCOL, "PLAINTEXT"))
         # What TLS obeys; `None` without TLS, which saves the imports.
         self._tls = _tls(self._settings) if self.protocol.uses_tls else None
         # How it logs in; `None` where it does not.
@@ -61,6 +64,11 @@ class ClientSecurity:
 
     def __reduce__(self) -> tuple[type["ClientSecurity"], tuple[dict[str, str]]]:
         return ClientSecurity, (self._settings,)
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The properties as they were given, passwords among them."""
+        return self._settings
 
     @classmethod
     def with_context(cls, context: ssl.SSLContext) -> "ClientSecurity":
@@ -119,6 +127,14 @@ class ClientSecurity:
         except OSError as error:
             sock.close()
             raise tls_failure(address, error) from None
+
+
+def user_of(jaas: str) -> tuple[str, str]:
+    """The name and the password in a value of `sasl.jaas.config`. Raises `UsageError`."""
+    from tidelog.security.jaas import parse_jaas
+
+    login = parse_jaas(Secret(jaas), _JAAS)
+    return login.option("username"), login.option("password")
 
 
 def tls_failure(address: Address, error: OSError) -> Unreachable | AuthenticationFailed:

@@ -21,9 +21,11 @@ from tidelog.client.core.partitions import (
     read_offsets,
 )
 from tidelog.client.core.values import EARLIEST, LATEST, Address
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.errors import ErrorCode, UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import ClusterUnavailable
+from tidelog.pipeline.values import ReadRules
 
 T = TypeVar("T")
 
@@ -40,11 +42,25 @@ _UNREACHABLE: Final = (
 )
 
 
+def not_allowed(topic: str) -> UsageError:
+    """The user of a query may not read a topic."""
+    return UsageError(
+        f"the cluster does not let this user read topic `{topic}`",
+        f"`tidelog acls add --allow-principal User:NAME --operation read --topic {topic}`, or log "
+        "in as another user",
+    )
+
+
 class Client:
     """Reads from one cluster. Not thread-safe; make one per task."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], *, retry_s: float = 60.0, timeout_s: float = 30.0
+        self,
+        bootstrap: Sequence[Address],
+        *,
+        retry_s: float = 60.0,
+        timeout_s: float = 30.0,
+        security: ClientSecurity = PLAINTEXT,
     ) -> None:
         # The brokers that are asked first, and again when no other is known.
         self._bootstrap = tuple(bootstrap)
@@ -54,8 +70,17 @@ class Client:
         self.known = Metadata({}, {})
         # The connections; one answer may take `timeout_s`.
         self.brokers = Brokers(
-            bootstrap, client_id=CLIENT_ID, timeout_s=timeout_s, attempt_s=timeout_s
+            bootstrap,
+            client_id=CLIENT_ID,
+            timeout_s=timeout_s,
+            attempt_s=timeout_s,
+            security=security,
         )
+
+    @classmethod
+    def of(cls, rules: ReadRules) -> Self:
+        """The client of a query."""
+        return cls(rules.bootstrap, security=rules.security)
 
     def __enter__(self) -> Self:
         return self
@@ -165,6 +190,11 @@ class Client:
                 self.known = Metadata(self.known.brokers, {})
                 if not isinstance(error, TryAgain):
                     self.close()
+                if (
+                    isinstance(error, TopicError)
+                    and error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                ):
+                    raise not_allowed(error.topic) from error
                 if (
                     isinstance(error, TopicError)
                     and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

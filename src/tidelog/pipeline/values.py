@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidelog.client.core.values import Address
+from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -61,3 +62,5 @@ class ReadRules:
     none."""
     fail_on_data_loss: bool = True
     """Whether records that are gone or damaged fail the query, or are left out with a warning."""
+    security: ClientSecurity = PLAINTEXT
+    """TLS and login of all connections; files that it names are read where a connection opens."""

@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
@@ -67,6 +67,10 @@ class Progress:
     """How old the newest record of the newest batch was when it was in the table."""
     quarantined_rows: int = 0
     """Records of all batches that did not parse."""
+    lags: Mapping[int, int] = field(default_factory=dict)
+    """`lag` by partition."""
+    stages_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that the batch which Spark reported last took, by stage, as Spark names them."""
 
 
 OnProgress = Callable[[Progress], None]
@@ -199,7 +203,7 @@ class BatchWriter:
 
     def _is_compacted(self) -> bool:
         topic = self.prepared.plan.topic
-        with Client(self.prepared.options.rules.bootstrap) as client:
+        with Client.of(self.prepared.options.rules) as client:
             client.metadata([topic])
             return topic in client.compacted_topics([topic])
 
@@ -367,12 +371,15 @@ def _wait(
 def _report(query: StreamingQuery, writer: BatchWriter, on_progress: OnProgress) -> None:
     while writer.finished:
         far, ends = writer.finished.popleft()
-        on_progress(replace(far, lag=_lag(query, ends)))
+        on_progress(_with_report(far, query.lastProgress, ends))
 
 
-def _lag(query: StreamingQuery, ends: Mapping[str, int]) -> int | None:
-    """Offsets that the cluster had, when Spark last reported a batch, beyond the table's."""
-    progress: Any = query.lastProgress
-    if not progress or not progress["sources"]:
-        return None
-    return source_lag(ends, progress["sources"][0]["latestOffset"]).total
+def _with_report(far: Progress, reported: Any, ends: Mapping[str, int]) -> Progress:
+    """The progress with what Spark last reported: offsets that the cluster had then beyond the
+    table's, and the stages of a batch."""
+    if not reported or not reported["sources"]:
+        return far
+    lag = source_lag(ends, reported["sources"][0]["latestOffset"])
+    lags = {tp.partition: offsets for tp, offsets in lag.partitions.items()}
+    stages_s = {name: ms / 1000 for name, ms in reported["durationMs"].items()}
+    return replace(far, lag=lag.total, lags=lags, stages_s=stages_s)

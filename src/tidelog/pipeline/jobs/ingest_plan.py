@@ -153,7 +153,7 @@ def _find(plan: IngestPlan) -> _Topic:
         check_asked(part, layout)
     asked = plan.starting_offsets or "earliest"
     options = parse_options(plan.source_options(asked, is_first=True), streaming=True)
-    with Client(options.rules.bootstrap) as client:
+    with Client.of(options.rules) as client:
         leaders = client.metadata([plan.topic]).leaders
         topic_id = leaders[min(leaders)].topic_id.hex()
         starts = initial_position(options, client).offsets

@@ -5,7 +5,7 @@ prepared, because it has no record yet from which a schema could be inferred, or
 do not fit the table, waits: it is tried again each time, and the reason is shown once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tidelog.errors import UsageError
@@ -28,13 +28,14 @@ class Topics:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        connection: Mapping[str, str],
         names: Sequence[str] | None,
         pattern: str | None,
         plan_of: PlanOf,
         shown: Shown,
     ) -> None:
-        self._bootstrap_servers = bootstrap_servers
+        # The options of the source that say how the cluster is reached.
+        self._connection = dict(connection)
         # What is read: one of the two is given.
         self._names = names
         self._pattern = pattern
@@ -96,14 +97,9 @@ class Topics:
 
     def _matching(self) -> list[str]:
         assert self._pattern is not None
-        options = parse_options(
-            {
-                Option.BOOTSTRAP_SERVERS: self._bootstrap_servers,
-                Option.SUBSCRIBE_PATTERN: self._pattern,
-            },
-            streaming=True,
-        )
-        with Client(options.rules.bootstrap) as client:
+        asked = {**self._connection, Option.SUBSCRIBE_PATTERN: self._pattern}
+        options = parse_options(asked, streaming=True)
+        with Client.of(options.rules) as client:
             return sorted({tp.topic for tp in options.subscription.find(client)})
 
 

@@ -1,7 +1,7 @@
 """The options of the topic sink: the official Kafka connector's, and the delivery guarantee.
 
-`kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own. The user
-cannot set those on which the guarantee rests:
+`kafka.*` options go to the client, librdkafka, by its names, which are mostly Kafka's own; TLS and
+logins also by Kafka's (`client_names.py`). The user cannot set those on which the guarantee rests:
 
 - `at-least-once`: every record is acknowledged by all in-sync replicas before the task is done.
   A task that is tried again, or a batch that is repeated, writes again.
@@ -15,6 +15,7 @@ from typing import Final
 
 from tidelog.client.core.values import Address
 from tidelog.errors import UsageError
+from tidelog.pipeline.sink.client_names import for_librdkafka
 from tidelog.pipeline.topics.option_names import Option, one_of
 from tidelog.pipeline.topics.options import parse_bootstrap
 
@@ -73,7 +74,8 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
         raise UsageError(
             f"`{WRITE_ID}` is for batch writes with `{GUARANTEE}` `{EXACTLY_ONCE}`", "leave it out"
         )
-    return SinkOptions(bootstrap, given.get(TOPIC) or None, exactly_once, write_id, client)
+    topic, client = given.get(TOPIC) or None, for_librdkafka(client)
+    return SinkOptions(bootstrap, topic, exactly_once, write_id, client)
 
 
 def _bootstrap(client: Mapping[str, str]) -> tuple[Address, ...]:

@@ -31,7 +31,6 @@ class Option(StrEnum):
     MIN_OFFSETS_PER_TRIGGER = "minOffsetsPerTrigger"
     MAX_TRIGGER_DELAY = "maxTriggerDelay"
     GROUP_ID = "kafka.group.id"
-    SECURITY_PROTOCOL = "kafka.security.protocol"
 
 
 def one_of(given: Mapping[str, str], name: str, words: tuple[str, str], default: str) -> str:

@@ -20,6 +20,7 @@ from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.topics.offset_choice import OffsetChoice, ending_choice, starting_choice
 from tidelog.pipeline.topics.option_names import Option, one_of
+from tidelog.pipeline.topics.security import split_security
 from tidelog.pipeline.topics.subscription import Subscription
 from tidelog.pipeline.values import ReadRules
 
@@ -92,14 +93,9 @@ class SourceOptions:
 def parse_options(options: Mapping[str, str], *, streaming: bool | None = False) -> SourceOptions:
     """Reads the options of `spark.read` or `spark.readStream`, or of either when that is not known
     yet (`None`). Names are compared without regard to case. Raises `UsageError`."""
-    given = _known_options(options)
+    security, others = split_security(options)
+    given = _known_options(others)
     _check_mode(given, streaming)
-    security = given.get(Option.SECURITY_PROTOCOL, "PLAINTEXT")
-    if security.upper() != "PLAINTEXT":
-        raise UsageError(
-            f"`{Option.SECURITY_PROTOCOL}` is `{security}`, which is not served yet",
-            "read from a listener without TLS and SASL",
-        )
     bootstrap = parse_bootstrap(_required(given, Option.BOOTSTRAP_SERVERS))
     subscription = _subscription(given)
     isolation_levels = "read_committed", "read_uncommitted"
@@ -113,6 +109,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool | None = False)
             read_committed=isolation == "read_committed",
             rack=given.get(Option.CLIENT_RACK, ""),
             fail_on_data_loss=_flag(given, Option.FAIL_ON_DATA_LOSS),
+            security=security,
         ),
         sizes=TaskSizes(
             min_partitions=_number(given, Option.MIN_PARTITIONS, 0) or 0,

@@ -35,7 +35,7 @@ from tidelog.client.core.partitions import Leader
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.pipeline.batches import BatchTable, computed_crcs, read_batches
-from tidelog.pipeline.cluster import Client
+from tidelog.pipeline.cluster import Client, not_allowed
 from tidelog.pipeline.errors import LOG, ClusterUnavailable, DataLoss, fail_or_warn
 from tidelog.pipeline.topics.transactions import hide_aborted
 from tidelog.pipeline.values import PlannedRange, ReadRules, is_other_topic
@@ -146,6 +146,8 @@ class RangeReader:
             return []
         if code in RETRIABLE_READ or (code is not ErrorCode.NONE and self._replica is not None):
             raise TryAgain(f"`{self._tp}`: {code.name}")
+        if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise not_allowed(self._wanted.topic)
         if code is not ErrorCode.NONE:
             raise ClusterUnavailable(f"{self._wanted}: {code.name}")
         if answer.preferred_read_replica >= 0:

@@ -41,7 +41,7 @@ def read_ranges(
     `DataLoss`, `CorruptBatch`, `ClusterUnavailable`, `UsageError`."""
     own = [name for name in columns if name in DECODED_SCHEMA.names] or ["offset"]
     schema = pa.schema([SOURCE_SCHEMA.field(name) for name in columns])
-    with Client(rules.bootstrap) as client:
+    with Client.of(rules) as client:
         for one in planned:
             wanted = one.wanted
             for table in RangeReader(client, one, rules).tables():

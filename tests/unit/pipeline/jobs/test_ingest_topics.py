@@ -33,9 +33,8 @@ def topics(brokers, tmp_path):
             place = brokers.bootstrap_servers, name, tmp_path / name
             return IngestPlan(*place, value=AskedLayout(value))
 
-        made = Topics(
-            brokers.bootstrap_servers, names, pattern, plan, lambda *what: shown.append(what)
-        )
+        reached = {"kafka.bootstrap.servers": brokers.bootstrap_servers}
+        made = Topics(reached, names, pattern, plan, lambda *what: shown.append(what))
         return made, shown
 
     return topics

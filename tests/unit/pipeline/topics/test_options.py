@@ -147,7 +147,6 @@ def test_what_else_may_be_said():
         ({"isolation.level": "all"}, "`isolation.level` is `all`", "`read_committed`"),
         ({"startingOffest": "latest"}, "no option `startingOffest`", "did you mean `startingOff"),
         ({"groupIdPrefix": "x"}, "no option `groupIdPrefix`", "no consumer group"),
-        ({"kafka.security.protocol": "SSL"}, "is `SSL`, which is not served", "without TLS"),
         ({"columns": "a,,b"}, "`columns` has an empty name", "single commas"),
         ({"maxRecordsPerPartition": "0"}, "is `0`", "1 or more"),
         (

@@ -312,11 +312,11 @@ def measure_sizes(scale: float) -> Figures:
     found: Figures = {}
     with place() as path:
         bench = LogBench(LogConfig(segment_bytes=256 << 20), OsDisk(str(path)))
-        for size_mb in (1, 1000, 4000):
-            fill(bench.log, int(size_mb * MB * scale) - bench.log.segments.size_bytes)
+        for size_mb in (1, 1000 * scale, 4000 * scale):
+            fill(bench.log, int(size_mb * MB) - bench.log.segments.size_bytes)
             bench.settle()
-            found[f"size {size_mb:,} MB"] = cost([bench.log])
-        found["start, 4,000 MB in one log"] = restart(bench)
+            found[f"size {size_mb:,.0f} MB"] = cost([bench.log])
+        found[f"start, {size_mb:,.0f} MB in one log"] = restart(bench)
     return found
 
 
@@ -328,7 +328,7 @@ def measure_segments(scale: float) -> Figures:
         found["segments 1"] = cost([bench.log])
         # After that the tail cache is full.
         before = resident_mb(os.getpid())
-        for count in (100, 1000, int(10_000 * scale)):
+        for count in (int(1000 * scale), int(10_000 * scale)):
             while len(bench.log.segments) < count:
                 begin_segment(bench.log)
                 if len(bench.log.segments) % 100 == 0:
@@ -348,7 +348,7 @@ def measure_partitions(scale: float) -> Figures:
         bench, topic_id = LogBench(LogConfig(), OsDisk(str(path))), TopicId(bytes(16))
         logs: list[Log] = []
         before = resident_mb(os.getpid())
-        for count in (10, 1000, int(4000 * scale)):
+        for count in (10, int(1000 * scale), int(4000 * scale)):
             while len(logs) < count:
                 key = TopicPartition("many", len(logs))
                 logs.append(bench.directory.create(key, topic_id, bench.config))

@@ -313,7 +313,7 @@ def measure_sizes(scale: float) -> Figures:
     with place() as path:
         bench = LogBench(LogConfig(segment_bytes=256 << 20), OsDisk(str(path)))
         for size_mb in (1, 1000 * scale, 4000 * scale):
-            fill(bench.log, int(size_mb * MB) - bench.log.segments.size_bytes)
+            fill(bench.log, max(100, int(size_mb * MB) - bench.log.segments.size_bytes))
             bench.settle()
             found[f"size {size_mb:,.0f} MB"] = cost([bench.log])
         found[f"start, {size_mb:,.0f} MB in one log"] = restart(bench)

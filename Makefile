@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-clients bench-mixed bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-mixed bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -28,6 +28,7 @@ help:
 	@echo "make bench-spark-connector  our topic source beside Spark's official connector"
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
+	@echo "make bench-log    compaction, retention, moves, sizes, catch-up; Apache Kafka beside; needs Maven"
 	@echo "make bench-clients  groups and transactions beside Apache Kafka 4.3.1; needs Maven"
 	@echo "make bench-mixed  rolling exchanges of Apache Kafka and Tidelog, throughput of mixtures; needs Maven"
 	@echo "make bench-work-costs  what operations of the disk and work of the node cost, for the simulator"
@@ -137,6 +138,11 @@ bench-controller: $(VENV)/.test
 bench-scale: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m bench.scale --json build/scale.json $(BENCH_ARGS)
+
+bench-log: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m bench.log --kafka --json build/log.json $(BENCH_ARGS)
 
 bench-clients: $(VENV)/.test
 	@mkdir -p build

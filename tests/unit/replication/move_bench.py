@@ -3,6 +3,7 @@ takes its reports over when the test says so."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, batch
 from tidelog.config import LogConfig
@@ -38,9 +39,9 @@ IDS = [Uuid(letter * 16) for letter in (b"a", b"b", b"c")]
 class MoveBench:
     """Broker 1, whose one replica begins on disk 1."""
 
-    def __init__(self, config: LogConfig | None = None) -> None:
+    def __init__(self, config: LogConfig | None = None, disks: list[Any] | None = None) -> None:
         self.config = config or LogConfig(segment_bytes=1000)
-        self.disks = [SimDisk(root=f"disk{number}") for number in range(3)]
+        self.disks: list[SimDisk] = disks or [SimDisk(root=f"disk{n}") for n in range(3)]
         for number, disk in enumerate(self.disks):
             format_directory(disk, cluster_id="c", node_id=1, directory_id=IDS[number])
         # Where the metadata has the replica.

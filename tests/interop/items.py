@@ -392,8 +392,21 @@ def _poll_and_commit(consumer: Consumer, topic: str, end: int) -> None:
     wait_until(committed, WAIT_S, f"the commit of {end}")
 
 
+class NotOffered(Exception):
+    """The partner's version does not have it."""
+
+
+def require_feature(t: Trio, feature: str, level: int) -> None:
+    """Raises `NotOffered` where Kafka's broker cannot run this level."""
+    for line in t.tool(KAFKAS, "FeatureCommand", "describe").splitlines():
+        if feature in line and int(line.partition("SupportedMaxVersion: ")[2].split()[0]) >= level:
+            return
+    raise NotOffered(feature)
+
+
 def features(t: Trio, name: str) -> None:
     """Levels go down and up while both kinds are brokers."""
+    require_feature(t, "group.version", 1)
     for feature, low, high in (("group.version", 0, 1), ("transaction.version", 1, 2)):
         for word, level in (("downgrade", low), ("upgrade", high)):
             t.tool(OURS, "FeatureCommand", word, "--feature", f"{feature}={level}")
@@ -428,6 +441,7 @@ def elect_uncleanly(t: Trio, name: str) -> None:
 def keep_eligible(t: Trio, name: str) -> None:
     """With ELR, a replica that stopped below the minimum ISR stays eligible; without, it does not.
     Nodes of both kinds describe it."""
+    require_feature(t, "eligible.leader.replicas.version", 1)
     for level, node_id, other in ((0, OURS, KAFKAS), (1, OURS, KAFKAS), (1, KAFKAS, OURS)):
         word, feature = "upgrade" if level else "downgrade", "eligible.leader.replicas.version"
         t.tool(OURS, "FeatureCommand", word, "--feature", f"{feature}={level}")

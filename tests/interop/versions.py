@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from tests.interop.items import ITEMS, Trio
+from tests.interop.items import ITEMS, NotOffered, Trio
 from tests.interop.mixed import Mixed
 from tests.interop.prepare import partner_jars
 from tests.interop.voters import VOTERS, Quorum
@@ -32,6 +32,7 @@ VERSIONS: Final = {
 
 WORKS: Final = "works"
 FAILS: Final = "fails"
+NOT_OFFERED: Final = "not in this version"
 
 
 def steps_of(mixed: Mixed, version: str) -> dict[str, Callable[[], None]]:
@@ -84,6 +85,8 @@ def try_item(
     try:
         trio.start_all(controller)
         item(trio, topic)
+    except NotOffered:
+        raise
     except Exception:
         for node_id in trio.ports:
             print(f"node {node_id}:", trio.log(node_id).read_text()[-1500:], file=sys.stderr)
@@ -96,6 +99,8 @@ def outcome(name: str, step: Callable[..., None], *arguments: object) -> str:
     begun = time.monotonic()
     try:
         step(*arguments)
+    except NotOffered:
+        result = NOT_OFFERED
     except Exception:
         traceback.print_exc()
         result = FAILS

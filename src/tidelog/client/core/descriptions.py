@@ -7,12 +7,15 @@ KIP-966 (ELR).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from tidelog.client.core.errors import check
 from tidelog.client.core.values import Address
 from tidelog.model import uuid_to_text
 from tidelog.wire.values import bytes_of, error_of
+
+_NAMES_FENCED: Final = 2
+"""The first version of DescribeCluster that does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +46,12 @@ class ClusterDescription:
     def read(cls, answer: Any) -> Self:
         """From DescribeCluster. Raises `AdminError`."""
         check(error_of(answer.error_code), answer.error_message, "describe the cluster")
+        # Brokers before Kafka 4.0 list those only that are not fenced.
+        names_fenced = answer.__version__ >= _NAMES_FENCED
         nodes = [
-            NodeDescription(int(b.broker_id), b.host, int(b.port), b.rack, bool(b.is_fenced))
+            NodeDescription(
+                int(b.broker_id), b.host, int(b.port), b.rack, names_fenced and bool(b.is_fenced)
+            )
             for b in answer.brokers
         ]
         return cls(answer.cluster_id, tuple(sorted(nodes, key=lambda node: node.node_id)))

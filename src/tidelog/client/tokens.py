@@ -81,7 +81,7 @@ class TokenSource:
         else:
             text, lasts_ms = self._ask()
         if not text.isascii() or not text or len(text) > MAX_TOKEN_CHARACTERS or " " in text:
-            raise FetchFailed("what was found is no token")
+            raise FetchFailed("what was found is not a token")
         now_ms, ends_at_ms = time.time_ns() // 1_000_000, end_of(text)
         if ends_at_ms is not None:
             lasts_ms = ends_at_ms - now_ms

@@ -17,14 +17,7 @@ Source: KIP-255, KIP-768, KIP-1139.
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.config.property_types import (
-    listener_prefix,
-    one_of,
-    optional,
-    rows,
-    split_list,
-    table_texts,
-)
+from tidelog.config.property_types import Check, listener_prefix, rows, split_list, table_texts
 from tidelog.config.token_values import TokenOrigin, TokenRules
 from tidelog.errors import UsageError
 from tidelog.model import Mechanism, Secret
@@ -38,6 +31,14 @@ _ISSUER: Final = "sasl.oauthbearer.expected.issuer"
 _AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
 _UNSECURED: Final = f"{_PACKAGE}internals.unsecured."
 _SCHEMES: Final = ("http://", "https://", "file:")
+
+
+def _class_of_kafka(*names: str) -> Check:
+    """Accepts these classes of Kafka's package for OAUTHBEARER, and the empty text."""
+    kafkas = [_PACKAGE + name for name in names]
+    problem = f"must be one of Kafka's {', '.join(names)}, with its package"
+    return lambda value: None if value in ("", *kafkas) else problem
+
 
 TOKENS: Final = rows(
     """
@@ -85,15 +86,11 @@ sasl.login.retry.backoff.max.ms LONG >= 1 = 10000
     The longest pause between fetches of a token that fail.
 """,
     {
-        "sasl.oauthbearer.jwt.validator.class": optional(
-            one_of(f"{_PACKAGE}DefaultJwtValidator", f"{_PACKAGE}BrokerJwtValidator")
+        "sasl.oauthbearer.jwt.validator.class": _class_of_kafka(
+            "DefaultJwtValidator", "BrokerJwtValidator"
         ),
-        "sasl.oauthbearer.jwt.retriever.class": optional(
-            one_of(
-                f"{_PACKAGE}DefaultJwtRetriever",
-                f"{_PACKAGE}FileJwtRetriever",
-                f"{_PACKAGE}ClientCredentialsJwtRetriever",
-            )
+        "sasl.oauthbearer.jwt.retriever.class": _class_of_kafka(
+            "DefaultJwtRetriever", "FileJwtRetriever", "ClientCredentialsJwtRetriever"
         ),
     },
 )

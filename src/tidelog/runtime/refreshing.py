@@ -93,7 +93,7 @@ class KeySource:
         try:
             read_keys(document)
         except ValueError as error:
-            raise FetchFailed(f"it is no JWKS: {error}") from None
+            raise FetchFailed(f"it is not a JWKS: {error}") from None
         return Fetched(effects.KeysFetched(self.url, document), again_in_ms)
 
 

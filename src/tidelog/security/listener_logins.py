@@ -89,7 +89,7 @@ def _judge(sasl: ListenerSasl, keys: Keys, jaas: Mapping[Mechanism, Jaas]) -> Ju
         return UnsecuredTokens({} if own is None else own.options)
     except ValueError:
         setting = sasl.jaas[Mechanism.OAUTHBEARER].setting
-        problem = f"`unsecuredValidatorAllowableClockSkewMs` in `{setting}` is no number"
+        problem = f"`unsecuredValidatorAllowableClockSkewMs` in `{setting}` is not a number"
         raise UsageError(problem, "give milliseconds") from None
 
 
@@ -144,7 +144,7 @@ def _extensions(jaas: Jaas) -> dict[str, str]:
             if key == name:
                 continue
             if not (key.isascii() and key.isalpha()) or key == "auth" or not value:
-                problem = f"`{name}` in a JAAS string is no extension of OAUTHBEARER"
+                problem = f"`{name}` in a JAAS string is not an extension of OAUTHBEARER"
                 raise UsageError(problem, "name it by letters, not `auth`, and give a value")
             found[key] = value.reveal()
     return found

@@ -5,7 +5,7 @@ The client says who it wants to be, if it says so at all, and its token; `^A` is
     client: n,a=NAME,^Aauth=Bearer TOKEN^AKEY=VALUE^A^A
     server: (nothing)
 
-To a token that is no good the server answers a status in JSON, the client says `^A`, and the login
+To a token that it refuses the server answers a status in JSON, the client says `^A`, and the login
 fails with that status. Every reader of the token may use it, so the mechanism belongs on SASL_SSL.
 
 How a token is judged is `tokens.py`. The session ends with the token (KIP-368). Extensions are

@@ -7,8 +7,8 @@ not passed, `nbf` has, `iss` and `aud` are those that the listener expects, and 
 
 The header comes from the client. So it only chooses among the keys of the issuer, and among the
 algorithms that a key is made for; keys that both sides would have to know (`oct`) are not used, and
-there is no algorithm `none`. PyJWT checks signatures; the claims are judged here, since a core has
-no clock of its own.
+the algorithm `none` is not served. PyJWT checks signatures; the claims are judged here, since a
+core has no clock of its own.
 
 *Unsecured* tokens have no signature, and everybody can make one. They are taken only by a listener
 whose configuration names Kafka's class for them.
@@ -84,7 +84,7 @@ KeySet = Mapping[str, IssuerKey]
 
 def read_keys(document: bytes) -> KeySet:
     """The keys for signatures in a JWKS; those that cannot be used are left out. Raises
-    `ValueError` for what is no JWKS, and for one without any key that can be used."""
+    `ValueError` for what is not a JWKS, and for one without any key that can be used."""
     # It brings `cryptography` along, which takes memory.
     from jwt import PyJWK
     from jwt.exceptions import PyJWTError
@@ -176,7 +176,7 @@ class SignedTokens:
         header = _part(token, 0)
         algorithm, key_id = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or not isinstance(key_id, str | None):
-            raise TokenRefused("a token whose header has no algorithm, or a key that is no text")
+            raise TokenRefused("a token whose header has no algorithm, or a key that is not a text")
         key = self._keys.find(self._rules.keys_url, key_id, algorithm, wall_ms)
         if algorithm not in key.algorithms:
             raise TokenRefused("a token with an algorithm that its key is not made for")
@@ -193,7 +193,7 @@ class SignedTokens:
         audience = claims.get("aud", [])
         listed = [audience] if isinstance(audience, str) else audience
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
-            raise TokenRefused("a token whose audience is no text")
+            raise TokenRefused("a token whose audience is not a text")
         if (rules.audience or listed) and not set(listed) & set(rules.audience):
             raise TokenRefused("a token for another audience")
 
@@ -203,7 +203,7 @@ class UnsecuredTokens:
     by Kafka's names."""
 
     def __init__(self, options: Mapping[str, Secret]) -> None:
-        """Raises `ValueError` for a clock skew that is no number."""
+        """Raises `ValueError` for a clock skew that is not a number."""
         texts = {name: option.reveal() for name, option in options.items()}
         self._name_claim = texts.get("unsecuredValidatorPrincipalClaimName", "sub")
         self._scope_claim = texts.get("unsecuredValidatorScopeClaimName", "scope")
@@ -257,18 +257,18 @@ def _part(token: str, number: int) -> dict[str, Any]:
 
 
 def _read_object(text: bytes) -> dict[str, Any]:
-    """Raises `ValueError` for what is no JSON object; deep ones are none either."""
+    """Raises `ValueError` for what is not a JSON object; deep ones are none either."""
     try:
         found = json.loads(text, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("it is too deep") from None
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _check_times(

@@ -20,6 +20,7 @@ from tidelog.runtime.refreshing import KeySource, Refreshing, fetch_first, sourc
 from tidelog.runtime.server import EXIT_USAGE, run_node
 from tidelog.security.listener_logins import no_jaas
 from tidelog.testing.certificates import write_secret
+from tidelog.testing.waiting import wait_until
 
 JAAS = no_jaas(Mechanism.OAUTHBEARER)
 
@@ -47,12 +48,12 @@ class Watch:
     def until(self, condition: Callable[[], bool]) -> None:
         """Runs the loop until something has happened."""
 
-        async def wait() -> None:
-            async with asyncio.timeout(TIMEOUT_S):
-                while not condition():
-                    await asyncio.sleep(0)
+        def turn() -> bool:
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+            return condition()
 
-        self.loop.run_until_complete(wait())
+        wait_until(turn, TIMEOUT_S, "what the loop does")
 
 
 def test_newer_keys_reach_the_core_and_the_same_ones_do_not(issuer: Issuer):
@@ -90,7 +91,7 @@ def test_the_core_may_ask_before_the_time(issuer: Issuer):
 def test_a_first_fetch_is_tried_several_times(issuer: Issuer):
     source = KeySource(rules(issuer), JAAS)
     issuer.published = []
-    with pytest.raises(UsageError, match="cannot be had: it is no JWKS") as refused:
+    with pytest.raises(UsageError, match="cannot be had: it is not a JWKS") as refused:
         fetch_first(source)
     assert len(issuer.asked) == 3
     assert refused.value.hint

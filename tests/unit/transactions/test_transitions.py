@@ -268,7 +268,7 @@ def test_a_producer_that_comes_again_after_its_fence(version):
     assert (new.producer_epoch, init_producer(new, init(7, 5), NOW)) == (7, FENCED)
 
 
-def test_the_last_epoch_is_given_to_nobody():
+def test_the_last_epoch_is_given_to_no_client():
     """R30: it is for markers only, and a transaction of one who claims it ends all the same."""
     done = complete(fence(known(ONGOING, EXHAUSTED_EPOCH), 2, NOW), NOW)
     assert done.producer_epoch == LAST_EPOCH

@@ -28,7 +28,7 @@ def _count_at_once(
     return replay(self, state, [getattr(each, "offset", each) for each in records], *rest)
 
 
-def _for_nobody(fence: Original, *args: Any) -> Transaction:
+def _for_no_client(fence: Original, *args: Any) -> Transaction:
     """The epoch behind a fence is given to no client."""
     fenced: Transaction = fence(*args)
     return replace(fenced, last_producer_epoch=NO_PRODUCER_EPOCH)
@@ -39,7 +39,7 @@ SAFEGUARDS: Final = (
         Verification, "needs", lambda *_: False
     ),
     guard("r30", "fenced-producers-go-on", "a producer that is fenced by itself").wrapped(
-        transitions, "fence", _for_nobody
+        transitions, "fence", _for_no_client
     ),
     guard("r32", "open-transactions-are-loaded", "a commit without its first records").replaced(
         coordinator_log.LogLoader, "is_done", property(lambda _: True)

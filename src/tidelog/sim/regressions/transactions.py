@@ -146,7 +146,7 @@ def r30_no_second_epoch(testbed: Testbed) -> None:
 
     Origin: KAFKA-19367, KAFKA-18575
     Case: a producer has added a partition and met an error; it asks for the next epoch; its
-    transaction is aborted first, so it is told to ask again, and does.
+    transaction is aborted first, so the answer is to ask again, and the client does.
     Must: it gets the epoch behind its own, and its next transaction commits.
     """
     writer = _Writer(testbed)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-mixed bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-mixed bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -17,6 +17,7 @@ help:
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
 	@echo "make interop-versions  Apache Kafka 3.9 to 4.3 as partners in a cluster; needs Maven"
 	@echo "make differential the same requests to Apache Kafka 4.3.1 and to Tidelog; needs Maven (DIFFERENTIAL_ARGS)"
+	@echo "make differential-security  the same requests of users with and without rights; needs Maven"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make chaos-mixed  the same with nodes of Apache Kafka that change places with ours; needs Maven"
@@ -107,6 +108,11 @@ DIFFERENTIAL_ARGS ?=
 differential: $(VENV)/.test
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m tests.differential --json build/differential.json $(DIFFERENTIAL_ARGS)
+
+differential-security: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m tests.differential.rights --json build/differential-security.json
 
 CHAOS_MINUTES ?= 15
 chaos: $(VENV)/.test

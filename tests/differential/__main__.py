@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -19,6 +19,7 @@ from tests.differential.shrinking import shrink
 from tests.differential.sides import Side
 from tests.differential.steps import Step, shown
 from tests.interop.kafka_node import KafkaNode
+from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
 from tidelog.wire.api import ApiKey, VersionRange
@@ -35,7 +36,7 @@ CONFIG: Final = {
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
     "share.coordinator.state.topic.num.partitions": "1",
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "authorizer.class.name": STANDARD_AUTHORIZER,
     "super.users": "User:ANONYMOUS",
     # The times of the records are drawn, and some time ago.
     "log.retention.ms": "-1",
@@ -98,17 +99,18 @@ def have_coordinators(side: Side) -> None:
         )
 
 
-def common_versions(pair: Pair) -> dict[int, VersionRange]:
-    """What both brokers say that they serve."""
-    kafka, tidelog = (side.versions() for side in pair.sides)
-    common = {
+def common(
+    kafka: Mapping[int, VersionRange], tidelog: Mapping[int, VersionRange]
+) -> dict[int, VersionRange]:
+    """What both brokers serve."""
+    both = {
         key: VersionRange(
             max(kafka[key].min_version, tidelog[key].min_version),
             min(kafka[key].max_version, tidelog[key].max_version),
         )
         for key in sorted(kafka.keys() & tidelog.keys())
     }
-    return {key: one for key, one in common.items() if one.min_version <= one.max_version}
+    return {key: one for key, one in both.items() if one.min_version <= one.max_version}
 
 
 class Search:
@@ -117,7 +119,7 @@ class Search:
     def __init__(self, pair: Pair, *, shrinks: bool) -> None:
         self._pair = pair
         self._shrinks = shrinks
-        self._versions = common_versions(pair)
+        self._versions = common(*(side.versions() for side in pair.sides))
         # Steps sent by API and version, and how often each difference was seen.
         self.sent: Counter[tuple[int, int]] = Counter()
         self.steps = 0

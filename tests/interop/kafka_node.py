@@ -68,8 +68,12 @@ def start_node(
 class KafkaNode:
     """A running broker. Use it in a `with` block."""
 
-    def __init__(self, directory: Path, more_properties: str = ALONE) -> None:
-        port, controller_port = free_ports(2)
+    def __init__(
+        self, directory: Path, more_properties: str = ALONE, ports: tuple[int, int] | None = None
+    ) -> None:
+        """Starts it; of a line that comes twice the last counts. `ports` are the broker's and the
+        controller's."""
+        port, controller_port = ports or free_ports(2)
         # For clients.
         self.bootstrap_servers = f"127.0.0.1:{port}"
         file = directory / "kafka.properties"

@@ -12,6 +12,7 @@ from typing import Final
 
 from tests.differential.generator import DRAWS
 from tests.differential.known import KNOWN
+from tests.differential.rights.known import KNOWN as KNOWN_OF_RIGHTS
 from tests.interop.versions import PARTNERS
 from tests.wire_corpus import wire_corpus
 
@@ -23,8 +24,9 @@ from tools.reference.markdown import page, section, table
 
 _INTRODUCTION = """
 Tidelog beside Apache Kafka 4.3.1: what is served, who tries it, what differs. `make differential`
-sends the same requests to one broker of each and compares the answers. `make interop` and
-`make test` run the [clients of other projects](reference/clients.md) against Tidelog.
+sends the same requests to one broker of each and compares the answers; `make differential-security`
+does it as users with and without rights. `make interop` and `make test` run the
+[clients of other projects](reference/clients.md) against Tidelog.
 """
 _APIS = """
 On a broker's listener. Clients are those whose requests were recorded, and which the tests run
@@ -156,9 +158,11 @@ def _client(family: str) -> str:
 
 def _differences() -> str:
     by_text: dict[str, list[str]] = {}
-    for known in KNOWN:
-        name = "all" if known.api is None else _name(known.api)
-        apis = by_text.setdefault(known.what, [])
+    rows = [(known.api, known.what) for known in KNOWN]
+    rows += [(known.api, known.what) for known in KNOWN_OF_RIGHTS]
+    for api, what in rows:
+        name = "all" if api is None else _name(api)
+        apis = by_text.setdefault(what, [])
         if name not in apis:
             apis.append(name)
     return "\n".join(f"- {', '.join(apis)}: {text}" for text, apis in by_text.items())

@@ -133,9 +133,11 @@ class Office:
     """A node with an authorizer, and its clients."""
 
     def __init__(self) -> None:
-        settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "super_users": "User:ANONYMOUS"}
-        settings |= {"auto_create_topics_enable": "false"}
-        self.node = OneNode(**settings)
+        self.node = OneNode(
+            authorizer_class_name=STANDARD_AUTHORIZER,
+            super_users="User:ANONYMOUS",
+            auto_create_topics_enable="false",
+        )
         self.admin = self.node.client()
         self.admin.create_topic(PRESENT)
         self.node.settle()
@@ -182,7 +184,7 @@ def values_of(case: Case, ids: Mapping[str, bytes]) -> dict[str, Any]:
     names |= {"transactional_id": "x", "subscribed_topic_names": case.name}
     key_type = case.row.values.get("key_type", 0)
     key = {0: "g", 1: "x", 2: "g:AAAAAAAAAAAAAAAAAAAAAQ:0"}[key_type]
-    kind = case.row.values.get("resource_type")
+    kind = case.row.values.get("resource_type", 0)
     resource = {32: "g", 4: "1"}.get(kind, case.name)
     names |= {"key": key, "coordinator_keys": key, "resource_name": resource}
     return {**names, "topic_id": ids[case.name], "cursor": None} | case.row.values
@@ -264,7 +266,8 @@ def by_row() -> dict[str, list[Case]]:
 
 def entries_of(case: Case, who: str) -> list[AclEntry]:
     """What a principal has: all other needs of the API, and the one of the case by its kind."""
-    full, entries = KINDS["by wildcard"], []
+    full = KINDS["by wildcard"]
+    entries: list[AclEntry] = []
     for place, need in enumerate(case.row.needs):
         kind = KINDS[case.kind] if place == case.place else full
         entries += _entries(need, kind, who)

@@ -1,0 +1,254 @@
+"""Who asks what: the cases of the matrix of rights as users, entries and requests.
+
+The rows, the kinds of principals and the requests are those of the unit tests
+(`tests/unit/broker/authorization_matrix.py`). There each case has a node with its own entries; here
+all cases meet the same two brokers. So each combination of needs and kind has a user of its own,
+whose entries are made before the first request. Entries that are for everybody, or for clients
+without a login, would change the other cases: those that allow are a phase together, each
+combination that denies is a phase of its own, and the entries go when the phase ends.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from tests.unit.broker.authorization_matrix import (
+    HERE,
+    KINDS,
+    Case,
+    Kind,
+    cases_of,
+    entries_of,
+    listener_of,
+    values_of,
+)
+from tests.unit.broker.rights_table import (
+    BROKER,
+    CLUSTER,
+    CONTROLLER,
+    DELETE,
+    DESCRIBE,
+    NEEDS,
+    READ,
+    TXN,
+    Need,
+    Row,
+    cluster,
+    group,
+    topic,
+)
+from tidelog.broker.api.catalogue import APIS
+from tidelog.metadata.acls import AclEntry
+from tidelog.model import METADATA_TOPIC, METADATA_TOPIC_ID
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.security.acl_index import EVERYBODY
+from tidelog.wire.acl_values import CLUSTER_NAME
+from tidelog.wire.api import ApiKey as K
+from tidelog.wire.api import VersionRange
+
+ROOT: Final = "root"
+"""The user who is one of `super.users`."""
+CLIENTS, ANONYMOUS = "CLIENTS", "PLAINTEXT"
+"""The listener with logins, and the one without."""
+ADDRESS: Final = "127.0.0.1"
+TIMEOUT_MS: Final = 10_000
+ANYBODY: Final = "User:ANONYMOUS"
+"""Who has not logged in."""
+
+_MORE: Final = (
+    Row(K.METADATA, (topic(DESCRIBE),), {"name": None}, versions=(12, 99)),
+    Row(K.METADATA, (topic(DESCRIBE),), {"topics": None}, versions=(1, 99)),
+    Row(K.DELETE_TOPICS, (topic(DELETE),), {"name": None}, versions=(6, 99)),
+    Row(K.DELETE_TOPICS, (topic(DELETE), topic(DESCRIBE)), {"name": None}, versions=(6, 99)),
+    Row(K.OFFSET_FETCH, (group(DESCRIBE), topic(DESCRIBE)), {"topics": None}, versions=(2, 99)),
+    Row(K.LIST_GROUPS, (group(DESCRIBE),)),
+    Row(K.LIST_GROUPS, (cluster(DESCRIBE),)),
+    Row(K.LIST_TRANSACTIONS, (Need(0, ((DESCRIBE, TXN),)),)),
+    Row(K.DESCRIBE_CLUSTER, (cluster(DESCRIBE),), {"endpoint_type": 1}),
+    Row(K.DESCRIBE_TOPIC_PARTITIONS, (topic(DESCRIBE),), {"topics": (), "cursor": None}),
+    Row(K.DESCRIBE_TRANSACTIONS, (Need(0, ((DESCRIBE, TXN),)), topic(DESCRIBE))),
+    Row(K.DESCRIBE_GROUPS, (group(DESCRIBE), group(READ))),
+)
+"""Lists, what is asked for by id, and what shows operations."""
+
+IMPLIES: Final = {DESCRIBE: (3, 4, 6, 7), 10: (11,)}
+"""Operations that imply this one."""
+_FEW: Final = ("by name", "by prefix", "denied by name", "from elsewhere")
+"""Kinds for the other ways to a right: an operation that implies it, another alternative."""
+_ALL_VERSIONS: Final = ("none", "by name")
+"""Kinds for versions between the lowest and the highest."""
+SUPER, UNKNOWN, KNOWN = "super user", "anonymous", "anonymous by name"
+
+
+class Question(NamedTuple):
+    """A case, asked by one user."""
+
+    case: Case
+    kind: str
+    user: str
+    """Empty for a client without a login."""
+
+    @property
+    def listener(self) -> str:
+        """Where it is asked."""
+        if self.case.row.listener == CONTROLLER:
+            return CONTROLLER
+        return CLIENTS if self.user else ANONYMOUS
+
+
+class Phase(NamedTuple):
+    """Questions, and the entries that are there while they are asked."""
+
+    entries: tuple[AclEntry, ...]
+    questions: tuple[Question, ...]
+
+
+Versions = Mapping[str, Mapping[int, VersionRange]]
+"""What both brokers serve, by listener and API."""
+
+
+def all_cases(versions: Versions) -> Iterator[Case]:
+    """The cases of all rows."""
+    for row in (*NEEDS, *_MORE):
+        served = versions[CONTROLLER if row.listener == CONTROLLER else CLIENTS].get(row.key)
+        api = APIS.table(listener_of(row))[row.key]
+        if served is None or api is None:
+            continue
+        # Both name versions of Produce that neither serves.
+        low, high = max(served.min_version, api.versions[0]), served.max_version
+        seen = set()
+        for case in cases_of(row, (low, high)):
+            seen.add(case.version)
+            yield case
+            if case.kind in _FEW:
+                for other in _other_ways(row, case.place):
+                    yield case._replace(row=other)
+        between = set(range(min(seen), max(seen))) - seen
+        for version in sorted(between):
+            for case in cases_of(row, (version, version)):
+                if case.kind in _ALL_VERSIONS:
+                    yield case
+
+
+def _other_ways(row: Row, place: int) -> Iterator[Row]:
+    """The row with another way to one of its needs in front."""
+    code, ways = row.needs[place]
+    (operation, resource), more = ways[0], ways[1:]
+    others = [*more, *((each, resource) for each in IMPLIES.get(operation, ()))]
+    for other in others:
+        need = Need(code, (other, *(each for each in ways if each != other)))
+        yield row._replace(needs=(*row.needs[:place], need, *row.needs[place + 1 :]))
+
+
+def plan(cases: Iterator[Case]) -> list[Phase]:
+    """The phases; the first has the entries of all users, and they stay."""
+    users: dict[Any, str] = {}
+    entries: dict[str, list[AclEntry]] = {}
+    shared: list[Question] = []
+    alone: dict[Any, list[Question]] = {}
+    for case in cases:
+        profile = case.row.needs, case.place, case.kind
+        if profile not in users:
+            users[profile] = f"u{len(users)}"
+            entries[users[profile]] = _located(entries_of(case, f"User:{users[profile]}"))
+        question = Question(case, case.kind, users[profile])
+        if _is_for_everybody(KINDS[case.kind]):
+            key = case.kind if KINDS[case.kind].allowed else profile
+            alone.setdefault(key, []).append(question)
+        else:
+            shared.append(question)
+        if case.kind == "by name":
+            shared.append(Question(case, SUPER, ROOT))
+            if case.row.listener == BROKER:
+                shared.append(Question(case, UNKNOWN, ""))
+                alone.setdefault(KNOWN, []).append(Question(case, KNOWN, ""))
+    phases = [Phase((), tuple(sorted(shared, key=lambda each: (each.listener, each.user))))]
+    first: list[AclEntry] = [entry for each in entries.values() for entry in each]
+    first = [entry for entry in first if entry.principal != EVERYBODY]
+    phases[0] = phases[0]._replace(entries=tuple(dict.fromkeys(first)))
+    for asked in alone.values():
+        found: list[AclEntry] = []
+        for case, kind, user in asked:
+            if kind == KNOWN:
+                found += _located(entries_of(case, ANYBODY))
+            else:
+                found += [entry for entry in entries[user] if entry.principal == EVERYBODY]
+        phases.append(Phase(tuple(dict.fromkeys(found)), tuple(asked)))
+    return phases
+
+
+def _is_for_everybody(kind: Kind) -> bool:
+    return kind.principal == EVERYBODY
+
+
+def _located(entries: list[AclEntry]) -> list[AclEntry]:
+    """The entries for a client of this machine. Apache Kafka takes entries for the cluster only
+    under its one name."""
+    out = []
+    for each in entries:
+        if each.host == HERE:
+            each = each._replace(host=ADDRESS)
+        if each.resource_type == CLUSTER:
+            each = each._replace(resource_name=CLUSTER_NAME)
+        out.append(each)
+    return out
+
+
+_USUAL: Final = {
+    "validate_only": True,
+    "timeout": TIMEOUT_MS,
+    "include_authorized_operations": True,
+    "include_topic_authorized_operations": True,
+    "include_cluster_authorized_operations": True,
+    "endpoint_type": 1,
+    "producer_id": 1_000_000,
+    "producer_id_filters": (),
+    "state_filters": (),
+    "states_filter": (),
+    "types_filter": (),
+    "response_partition_limit": 100,
+    "transaction_timeout": 60_000,
+    "session_timeout": 30_000,
+    "rebalance_timeout": 30_000,
+    "protocol_type": "consumer",
+    "protocol_name": "range",
+    "upgrade_type": 1,
+    "max_version_level": 1,
+    "feature": "no.such.feature",
+    "acks": -1,
+    "records": build_batch([Record(int(time.time() * 1000), None, b"value")]),
+}
+"""Values that make an allowed request harmless, and its answer one that both brokers can give."""
+_CONFIGS: Final = {
+    2: {"name": "retention.ms", "value": "604800000"},
+    4: {"name": "log.cleaner.threads", "value": "1"},
+    32: {"name": "consumer.session.timeout.ms", "value": "45000"},
+}
+"""Names that the configurations of each type of resource have."""
+_METADATA: Final = {
+    "topic": METADATA_TOPIC,
+    "topic_name": METADATA_TOPIC,
+    "name": METADATA_TOPIC,
+    "topic_id": METADATA_TOPIC_ID,
+}
+_QUORUM: Final = (
+    *(K.FETCH, K.FETCH_SNAPSHOT, K.VOTE, K.BEGIN_QUORUM_EPOCH, K.END_QUORUM_EPOCH),
+    K.DESCRIBE_QUORUM,
+)
+"""What is about the one partition of the metadata."""
+
+
+def values(question: Question, ids: Mapping[str, bytes]) -> dict[str, Any]:
+    """The fields of the request."""
+    row = question.case.row
+    found = _USUAL | values_of(question.case, ids)
+    if row.key in (K.ALTER_CONFIGS, K.INCREMENTAL_ALTER_CONFIGS):
+        found |= _CONFIGS[row.values["resource_type"]]
+    if row.key in _QUORUM and (row.listener == CONTROLLER or row.key is K.DESCRIBE_QUORUM):
+        found |= _METADATA
+    return found
+
+
+CHANGES: Final = frozenset((K.DELETE_TOPICS, K.DELETE_GROUPS, K.OFFSET_DELETE))
+"""What may take away what other cases ask about."""

@@ -1,0 +1,149 @@
+"""The questions, asked of both brokers, and what differs in their answers."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any, Final, NamedTuple
+
+from tests.differential.comparison import Difference, Names, canonical, differences, error_codes
+from tests.differential.rights.brokers import PASSING, Broker, settle
+from tests.differential.rights.cases import CHANGES, Question, values
+from tests.differential.rights.known import is_known
+from tests.unit.broker.authorization_matrix import filled
+from tidelog.wire import codec
+from tidelog.wire.entities import plain
+
+TRIES: Final = 3
+WAITS: Final = 20
+AT_ONCE: Final = 12
+SHOWN: Final = 400
+COUNTED: Final = frozenset(
+    (
+        *("base_offset", "end_offset", "high_watermark", "last_stable_offset", "offset"),
+        *("leader_epoch", "producer_epoch", "partition_epoch"),
+    )
+)
+"""Fields whose values depend on which user came first, and on elections; negative ones do not."""
+
+
+class Kind(NamedTuple):
+    """What makes two differences the same one."""
+
+    listener: str
+    api: str
+    path: str
+    kafka: str
+    tidelog: str
+
+
+class Matrix:
+    """One run."""
+
+    def __init__(self, brokers: tuple[Broker, Broker]) -> None:
+        self._brokers = brokers
+        # Guards the counters: some users ask at the same time.
+        self._lock = Lock()
+        # Questions, by API and kind of principal.
+        self.asked: Counter[tuple[str, str]] = Counter()
+        # How often each difference was seen: those that are not known, and those that are, by API.
+        self.found: Counter[Kind] = Counter()
+        self.known: Counter[str] = Counter()
+
+    def ask_all(self, questions: Iterable[Question]) -> None:
+        """Asks the questions: first those that change nothing, of some users at the same time."""
+        calm: dict[tuple[str, str], list[Question]] = {}
+        changing: list[Question] = []
+        for each in questions:
+            if each.case.row.key in CHANGES:
+                changing.append(each)
+            else:
+                calm.setdefault((each.listener, each.user), []).append(each)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(self._ask_as_one, calm.values()))
+        for each in changing:
+            if self._ask(self._brokers, each):
+                for broker in self._brokers:
+                    broker.have_what_is_asked_about()
+
+    def _ask_as_one(self, questions: Sequence[Question]) -> None:
+        kafka, tidelog = self._brokers
+        brokers = kafka.again(), tidelog.again()
+        try:
+            for each in questions:
+                self._ask(brokers, each)
+        finally:
+            for broker in brokers:
+                broker.close()
+
+    def _ask(self, brokers: tuple[Broker, Broker], question: Question) -> bool:
+        """Compares the answers to a question; whether it was granted. What differs in a new way is
+        asked again, since a change may have reached only one of the brokers."""
+        tries = 0
+        while True:
+            answers = [self._answer(broker, question) for broker in brokers]
+            shown = [_timeless(canonical(each, Names(), "")) for each in answers]
+            every = list(differences(*shown))
+            found = [each for each in every if not is_known(question, each)]
+            is_passing = any(error_codes(each) & PASSING for each in answers)
+            tries += 1
+            if all(_kind(question, each) in self.found for each in found):
+                break
+            if tries >= (WAITS if is_passing else TRIES):
+                break
+            settle()
+        api = question.case.row.key.name
+        with self._lock:
+            self.asked[api, question.kind] += 1
+            self.known[api] += len(every) > len(found)
+            for each in found:
+                self._on_difference(question, each, answers)
+        return tries > 1 or any(0 in error_codes(each) for each in answers)
+
+    def _answer(self, broker: Broker, question: Question) -> Any:
+        case = question.case
+        kind = codec.request_class(case.row.key, case.version)
+        body = plain(filled(kind, values(question, broker.ids)))
+        return broker.ask(question.listener, question.user, case.row.key, case.version, body)
+
+    def _on_difference(self, question: Question, each: Difference, answers: list[Any]) -> None:
+        case, kind = question.case, _kind(question, each)
+        self.found[kind] += 1
+        if self.found[kind] > 1:
+            return
+        print(f"\n{' '.join(kind)}")
+        print(f"  version {case.version}, {question.kind}, need {case.place} of {case.row.needs}")
+        print(f"  about {case.name}, {case.row.values}")
+        for broker, answer in zip(self._brokers, answers, strict=True):
+            print(f"  {broker.name} answers {str(answer)[:SHOWN]}")
+        sys.stdout.flush()
+
+    def report(self, took_s: float) -> None:
+        """What was asked, and how often each difference was seen."""
+        kinds: Counter[str] = Counter()
+        for (_, kind), count in self.asked.items():
+            kinds[kind] += count
+        apis = len({api for api, _ in self.asked})
+        print(f"\n{self.asked.total()} cases of {apis} APIs, {took_s:.0f} s")
+        print(", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items())))
+        print(f"known differences in {self.known.total()} cases: {dict(self.known.most_common())}")
+        for each, count in self.found.most_common():
+            print(f"{count:>6} times {' '.join(each)}")
+        print(f"{len(self.found)} differences that are not known")
+
+
+def _timeless(answer: Any, field: str = "") -> Any:
+    """The answer without numbers that count what others have done."""
+    if isinstance(answer, dict):
+        return {name: _timeless(each, name) for name, each in answer.items()}
+    if isinstance(answer, list) and field == "records":
+        return bool(answer)
+    if isinstance(answer, list):
+        return [_timeless(each) for each in answer]
+    return "some" if field in COUNTED and isinstance(answer, int) and answer >= 0 else answer
+
+
+def _kind(question: Question, each: Difference) -> Kind:
+    api = question.case.row.key.name
+    return Kind(question.listener, api, each.path, each.kafka[:60], each.tidelog[:60])

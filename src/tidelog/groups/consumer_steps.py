@@ -123,7 +123,7 @@ class ConsumerSteps:
         """The topics that it matches and the member may describe, as in Apache Kafka: the others of
         the group that have the same expression get these too, and are refused when they fetch."""
         topics = self._env.topics
-        assert draft.may_describe is not None, "no describer was asked for"
+        assert draft.may_describe is not None, "no member asks for it"
         found = tuple(filter(draft.may_describe, matching(regex, topics.names)))
         return ResolvedRegex(found, topics.offset, self._env.wall_ms(now))
 

@@ -79,9 +79,12 @@ class Broker:
         """What the broker says that it serves."""
         return self.visit(listener, ROOT).versions()
 
-    def root(self, key: K, version: int, **body: Any) -> Any:
-        """The answer to the super user, who must get one."""
-        answer = self.ask(CLIENTS, ROOT, key, version, body)
+    def root(self, key: K, version: int, *, listener: str = CLIENTS, **body: Any) -> Any:
+        """The answer to the super user, who must get one; an idle connection may have been
+        closed."""
+        answer = self.ask(listener, ROOT, key, version, body)
+        if answer == CLOSED:
+            answer = self.ask(listener, ROOT, key, version, body)
         assert answer != CLOSED, (self.name, key, body)
         return answer
 
@@ -168,7 +171,7 @@ class Broker:
         principals = {entry.principal for entry in entries}
         asked = _ANY | {"principal_filter": principals.pop() if len(principals) == 1 else None}
         answers = [
-            self.ask(listener, ROOT, K.DESCRIBE_ACLS, 3, asked)
+            self.root(K.DESCRIBE_ACLS, 3, listener=listener, **asked)
             for listener in (CLIENTS, CONTROLLER)
         ]
         return [sum(len(each["acls"]) for each in answer["resources"]) for answer in answers]

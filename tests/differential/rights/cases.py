@@ -53,7 +53,7 @@ CLIENTS, ANONYMOUS = "CLIENTS", "PLAINTEXT"
 """The listener with logins, and the one without."""
 ADDRESS: Final = "127.0.0.1"
 TIMEOUT_MS: Final = 10_000
-ANYBODY: Final = "User:ANONYMOUS"
+STRANGER: Final = "User:ANONYMOUS"
 """Who has not logged in."""
 
 _MORE: Final = (
@@ -171,7 +171,7 @@ def plan(cases: Iterator[Case]) -> list[Phase]:
         found: list[AclEntry] = []
         for case, kind, user in asked:
             if kind == KNOWN:
-                found += _located(entries_of(case, ANYBODY))
+                found += _located(entries_of(case, STRANGER))
             else:
                 found += [entry for entry in entries[user] if entry.principal == EVERYBODY]
         phases.append(Phase(tuple(dict.fromkeys(found)), tuple(asked)))

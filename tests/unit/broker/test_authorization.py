@@ -27,18 +27,19 @@ from tests.unit.broker.secured_node import (
 from tidelog.broker.api import k19_create_topics, k20_delete_topics
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.k58_envelope import request_of
-from tidelog.broker.api.passing import pass_forwarded
 from tidelog.broker.authorization import escaped
+from tidelog.broker.connections import RequestContext
 from tidelog.broker.events import AccessDenied
 from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.controller.topic_messages import CreateTopics, NewTopic
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_AUDIT_TEXT, MAX_KEPT_DECISIONS
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.security.principal import Principal
 from tidelog.security.rights import Operation, ResourceType
 from tidelog.wire import codec
-from tidelog.wire.api import ApiKey
+from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.entities import make
 from tidelog.wire.values import error_of, millis
 
@@ -320,11 +321,13 @@ def test_who_only_passes_for_a_follower_gets_no_session(secured: OneNode):
 def test_a_topic_is_not_deleted_by_an_id_that_only_the_controller_knows(secured: OneNode):
     """The controller is ahead of the metadata that a request was checked by."""
     broker = secured.broker
-    access = broker.authorization.at(Principal("User", "ada"), "peer")
     row = {"name": None, "topic_id": b"?" * 16}
     asked = make(codec.request_class(ApiKey.DELETE_TOPICS, 6), topics=[row], timeout=millis(1000))
     api = k20_delete_topics.API
-    passed = pass_forwarded(api, 6, asked, access, broker.image, broker.authorization)
+    header = RequestHeader(ApiKey.DELETE_TOPICS, 6, 1, "test")
+    connection = broker.connections.get(as_user(secured, "ada").connection_id)
+    context = RequestContext(connection, header)
+    passed = broker.gate.pass_forwarded(api, context, asked, broker.image, Instant(0))
     assert passed.request.topics == ()
     answer = passed.amend(reply(codec.response_class(ApiKey.DELETE_TOPICS, 6), responses=()))
     assert error_of(answer.responses[0].error_code) is ErrorCode.UNKNOWN_TOPIC_ID

@@ -228,7 +228,7 @@ def test_before_there_are_keys_no_token_is_good():
         json.dumps({"keys": [{}] * (MAX_ISSUER_KEYS + 1)}).encode(),
     ],
 )
-def test_what_has_no_key_for_signatures_is_no_key_set(document: bytes):
+def test_what_has_no_key_for_signatures_is_not_a_key_set(document: bytes):
     with pytest.raises(ValueError, match=r"\w"):
         read_keys(document)
 

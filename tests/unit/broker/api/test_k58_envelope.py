@@ -128,7 +128,8 @@ def test_which_answers_mean_that_another_controller_must_be_found(
     outer = node.broker.connections.admit(
         connection, RequestHeader(ApiKey.ENVELOPE, 0, 5, "broker")
     )
-    inner = EnvelopedContext(outer, RequestHeader(ApiKey.BROKER_HEARTBEAT, 1, 6, "inner"))
+    header = RequestHeader(ApiKey.BROKER_HEARTBEAT, 1, 6, "inner")
+    inner = EnvelopedContext(outer, header, unchecked=False)
     asked = ControllerRequest(inner, k63_broker_heartbeat.API, None)
     Router(node.broker, node.broker.trace).on_controller_reply(asked, response)
     node.settle()

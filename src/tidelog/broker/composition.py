@@ -22,7 +22,6 @@ from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_shares import HeldShares
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.logins import Logins
-from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_log import MetadataLog
 from tidelog.broker.opening import open_directories, read_first_users
 from tidelog.broker.peers import PeerChannels
@@ -57,7 +56,6 @@ class Parts:
     effects: EffectQueue
     peers: PeerChannels
     detector: FailureDetector
-    directories: LogDirectories
     metadata_log: MetadataLog
     # None on a node that is only a broker.
     registration: ControllerRegistration | None
@@ -87,11 +85,9 @@ def open_parts(
     connections = Connections.obeying(effects, config.broker)
     credentials = Credentials()
     keys = Keys(lambda url: effects.emit(RefreshKeys(url)))
-    listeners = _make_listener_logins(config, credentials, secrets, keys)
-    logins = Logins(connections, listeners, config.broker, trace)
+    logins = _make_logins(config, connections, credentials, secrets, keys, trace)
     directories = open_directories(config, disks, effects, prng, trace, wall_ms)
-    quorum_env = QuorumEnv(directories.metadata.disk, effects, Prng(prng.next_u64()), trace)
-    quorum = make_quorum(config, directories.metadata, quorum_env)
+    quorum = _open_quorum(config, directories.metadata, effects, Prng(prng.next_u64()), trace)
     metadata_log = MetadataLog(quorum)
     controller, registration = _make_controller(config, directories, metadata_log, prng, trace)
     credentials.first_users = () if controller is None else controller.first_users
@@ -106,7 +102,6 @@ def open_parts(
     broker = Broker(
         apis=APIS,
         config=config,
-        cluster_id=directories.cluster_id,
         connections=connections,
         logins=logins,
         replicas=replicas,
@@ -122,14 +117,12 @@ def open_parts(
         share_states=_make_share_states(config, peers, auto_topics),
         sharing=_make_sharing(config, replicas, peers, trace),
         trace=trace,
-        long_answers=LongAnswers(trace.steps),
         directories=directories,
     )
     return Parts(
         effects=effects,
         peers=peers,
         detector=FailureDetector(config.quorum.disconnect_grace_ms),
-        directories=directories,
         metadata_log=metadata_log,
         registration=registration,
         credentials=credentials,
@@ -140,15 +133,21 @@ def open_parts(
     )
 
 
-def _make_listener_logins(
-    config: NodeConfig, credentials: Credentials, secrets: NodeSecrets, keys: Keys
-) -> dict[str, ListenerLogins]:
-    """Who may log in, by listener."""
-    return {
+def _make_logins(
+    config: NodeConfig,
+    connections: Connections,
+    credentials: Credentials,
+    secrets: NodeSecrets,
+    keys: Keys,
+    trace: Trace,
+) -> Logins:
+    """The logins of accepted connections, by listener."""
+    listeners = {
         name: ListenerLogins(sasl, credentials.find, secrets, keys)
         for name, sasl in config.sasl.items()
         if sasl.mechanisms
     }
+    return Logins(connections, listeners, config.broker, trace)
 
 
 def _make_controller(
@@ -196,7 +195,9 @@ def _make_sharing(
     return Sharing(replicas, held, persister, config.sharing.max_sessions)
 
 
-def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> Quorum:
+def _open_quorum(
+    config: NodeConfig, directory: LogDirectory, effects: EffectQueue, prng: Prng, trace: Trace
+) -> Quorum:
     """This node's part in the metadata quorum, over the metadata log."""
     listeners = config.advertised_controller_listeners if config.is_controller else ()
     identity = VoterIdentity(
@@ -217,7 +218,7 @@ def make_quorum(config: NodeConfig, directory: LogDirectory, env: QuorumEnv) -> 
         voters=voters,
         log=directory.logs[METADATA_PARTITION],
         config=config.quorum,
-        env=env,
+        env=QuorumEnv(directory.disk, effects, prng, trace),
         bootstrap=config.bootstrap_servers,
     )
 

@@ -39,7 +39,6 @@ class Broker:
 
     apis: "Registry[Broker]"
     config: NodeConfig
-    cluster_id: str
     connections: Connections
     logins: Logins
     replicas: Replicas
@@ -59,7 +58,6 @@ class Broker:
     share_states: ShareStateCalls
     sharing: Sharing
     trace: Trace
-    long_answers: LongAnswers
     # The log directories, for operators who ask how full they are.
     directories: LogDirectories
     producer_ids: ProducerIds = field(default_factory=ProducerIds)
@@ -72,13 +70,20 @@ class Broker:
     held_questions: HeldQuestions = field(default_factory=HeldQuestions)
     metadata_rows: MetadataRows = field(default_factory=MetadataRows)
 
+    long_answers: LongAnswers = field(init=False)
     # What the gate asks.
     authorization: Authorization = field(init=False)
     throttling: Throttling = field(init=False)
 
     def __post_init__(self) -> None:
+        self.long_answers = LongAnswers(self.trace.steps)
         self.authorization = self.gate.authorization
         self.throttling = self.gate.throttling
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that the node's directories are formatted for."""
+        return self.directories.cluster_id
 
     def wall_ms(self, now: Instant) -> int:
         """Wall time at `now`, for record timestamps."""

@@ -110,7 +110,7 @@ class Node:
         # What the handlers see.
         self.broker = parts.broker
         # All logs, that of the metadata included.
-        self._directories = parts.directories
+        self._directories = parts.broker.directories
         self._quorum = self.broker.quorum
         # Stay empty on a node that is only a controller.
         self._replicas = self.broker.replicas

@@ -38,9 +38,7 @@ def random_uuid() -> None:
 
 def format_(
     file: PropertiesFile,
-    cluster_id: Annotated[
-        str, option("--cluster-id", "The same on every node of a cluster.", "ID")
-    ],
+    cluster_id: Annotated[str, option("--cluster-id", "The same on every node.", "ID")],
     ignore_formatted: Annotated[
         bool, option("--ignore-formatted", "Leave a formatted directory as it is.")
     ] = False,

@@ -4,7 +4,7 @@ An ingest is prepared before Spark starts, so that a wrong path or topic is repo
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -203,7 +203,9 @@ def ingest(
     interval_s = _interval(trigger, continuous)
     names = _topics(topics, topic_pattern, checkpoint)
     servers = ",".join(find_bootstrap(bootstrap, DEFAULT_DATA_DIR))
-    given = {**_connection(bootstrap), **assignments(options)}
+    login = _connection(bootstrap)
+    given: dict[str, Any] = {"starting_offsets": starting_offsets, "interval_s": interval_s}
+    given["options"] = {**login, **assignments(options)}
     rows = _upsert_key(mode, key), transform, partition_by
     _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
@@ -211,22 +213,14 @@ def ingest(
     def plan(topic: str) -> "IngestPlan":
         from tidelog.pipeline.jobs.ingest_plan import IngestPlan
 
-        layouts = {
-            part: _layout(f"{topic}-{part}", what, _of_any(topic, schema), registry)
-            for part, (what, schema) in asked.items()
-        }
-        fields: dict[str, Any] = {
-            "checkpoint": _of_any(topic, checkpoint),
-            "starting_offsets": starting_offsets,
-            "interval_s": interval_s,
-            "options": given,
-        }
-        return IngestPlan(servers, topic, _of(topic, table), **(fields | layouts | _rows(*rows)))
+        fields = given | _layouts(topic, asked, registry) | _rows(*rows)
+        place = _of_any(topic, checkpoint)
+        return IngestPlan(servers, topic, _of(topic, table), checkpoint=place, **fields)
 
     with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
 
-        connection = {"kafka.bootstrap.servers": servers, **_connection(bootstrap)}
+        connection = {"kafka.bootstrap.servers": servers, **login}
         chosen = ChosenTopics(connection, names, topic_pattern, plan, show_topic)
         where = master, assignments(conf)
         done = _run(chosen, table, where, metrics_port, verify=verify)
@@ -341,12 +335,20 @@ def _of_any(topic: str, place: Path | None) -> Path | None:
     return None if place is None else _of(topic, place)
 
 
-def _layout(subject: str, what: Format, schema: Path | None, registry: str) -> Any:
-    """What the options say of the keys or values of a topic. Raises `UsageError`."""
+def _layouts(
+    topic: str, asked: Mapping[str, tuple[Format, Path | None]], registry: str
+) -> dict[str, Any]:
+    """What the options say of the keys and values of a topic, as fields of a plan. Raises
+    `UsageError`."""
     from tidelog.pipeline.jobs.ingest_layout import AskedLayout
     from tidelog.pipeline.typed.definitions import named_schema
 
-    return AskedLayout(what, *named_schema(what, schema, registry, subject))
+    found = {}
+    for part, (what, schema) in asked.items():
+        subject = f"{topic}-{part}"
+        named = named_schema(what, _of_any(topic, schema), registry, subject)
+        found[part] = AskedLayout(what, *named)
+    return found
 
 
 def _check_registry(registry: str, formats: Sequence[Format]) -> None:

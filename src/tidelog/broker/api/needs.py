@@ -50,7 +50,9 @@ class HasClock(Protocol):
 class HasClusterId(Protocol):
     """The id that the log directory was formatted with."""
 
-    cluster_id: str
+    @property
+    def cluster_id(self) -> str:
+        """The same on all nodes of the cluster."""
 
 
 class HasConfig(Protocol):

@@ -17,9 +17,11 @@ Source: KIP-405 (tiered storage).
 
 from collections.abc import Iterator
 from contextlib import suppress
+from struct import Struct
 from typing import Final, NamedTuple
+from zlib import crc32
 
-from tidelog.env.disk import Disk
+from tidelog.env.disk import Disk, File
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
 from tidelog.kraft.snapshot_format import parse_snapshot_name, read_snapshot, snapshot_name
 from tidelog.log.file_names import LOG_SUFFIX
@@ -28,21 +30,17 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.record_codec import decode_record
 from tidelog.model import METADATA_PARTITION
-from tidelog.records.batch import (
-    HEADER_BYTES,
-    MAGIC,
-    MAGIC_POSITION,
-    decode_body,
-    iter_headers,
-    verify_crc,
-)
+from tidelog.records.batch import MAGIC_POSITION, decode_body, iter_headers, verify_crc
 
 TIERED: Final = "remote.storage.enable"
 """A topic's property."""
 
 _NEWER: Final = "written by a newer version"
-_OTHER_FORMATS: Final = (0, 1, MAGIC + 1)
-"""Message formats that were, and the one that may come."""
+_OLD_FORMATS: Final = (0, 1)
+_OLD_MESSAGE: Final = Struct(">8xiI")
+"""How a message of such a format begins: its offset, then the size of the rest, and the checksum
+of what follows."""
+_READ_BYTES: Final = 1 << 20
 
 
 class Hindrance(NamedTuple):
@@ -56,12 +54,13 @@ class Hindrance(NamedTuple):
 
 def hindrances(disk: Disk) -> Iterator[Hindrance]:
     """What is in a log directory. Raises `StorageError` for one that cannot be read."""
-    # Damage is for the recovery of the metadata log to judge.
+    # Damage, here and below, is for the recovery of the log to judge.
     with suppress(StorageError):
         yield from _of_metadata(disk)
     for name in sorted(disk.list_dir()):
         if parse_partition_name(name) is not None:
-            yield from _old_format(disk, name)
+            with suppress(StorageError):
+                yield from _old_format(disk, name)
 
 
 def _of_metadata(disk: Disk) -> Iterator[Hindrance]:
@@ -83,17 +82,32 @@ def _old_format(disk: Disk, name: str) -> Iterator[Hindrance]:
         return
     file = disk.open(f"{name}/{oldest}")
     try:
-        head = file.read(0, HEADER_BYTES) if file.size_bytes >= HEADER_BYTES else b""
+        head = file.read(0, MAGIC_POSITION + 1)
+        if not _is_old_message(file, head):
+            return
     finally:
         file.close()
-    magic = head[MAGIC_POSITION] if head else MAGIC
-    # Anything else is damage.
-    if magic in _OTHER_FORMATS:
-        yield Hindrance(
-            f"{disk.root}/{name}/{oldest}",
-            f"its records have message format {magic}",
-            "copy the topic with Kafka, or wait until retention has dropped the old segments",
-        )
+    yield Hindrance(
+        f"{disk.root}/{name}/{oldest}",
+        f"its records have message format {head[MAGIC_POSITION]}",
+        "copy the topic with Kafka, or wait until retention has dropped the old segments",
+    )
+
+
+def _is_old_message(file: File, head: bytes) -> bool:
+    """Whether a file begins with a message of an old format: its checksum is right. Bytes that only
+    look like one are damage."""
+    if len(head) <= MAGIC_POSITION or head[MAGIC_POSITION] not in _OLD_FORMATS:
+        return False
+    size_bytes, checksum = _OLD_MESSAGE.unpack_from(head)
+    position, end = MAGIC_POSITION, MAGIC_POSITION - 4 + size_bytes
+    if not position < end <= file.size_bytes:
+        return False
+    found = 0
+    while position < end:
+        found = crc32(file.read(position, min(_READ_BYTES, end - position)), found)
+        position += _READ_BYTES
+    return bool(found == checksum)
 
 
 def tiered_topics(root: str, image: MetadataImage) -> Iterator[Hindrance]:

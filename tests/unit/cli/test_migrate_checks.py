@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.broker.test_unserved import SNAPSHOT, disk_with
+from tests.unit.broker.test_unserved import SNAPSHOT, disk_with, old_message
 from tests.unit.cli.command import Done, tidelog
 from tidelog.log.identity import format_directory
 from tidelog.metadata import records
@@ -90,9 +90,7 @@ def test_a_property_that_no_node_takes_hinders(
 
 
 def test_what_kafka_left_behind_hinders(capsys: pytest.CaptureFixture[str], files: Files) -> None:
-    old = bytearray(BATCH)
-    old[16] = 1
-    files.partition(bytes(old))
+    files.partition(old_message(1))
     (old_format,) = hindering(check(capsys, files))
     assert "message format 1" in old_format["reason"]
 

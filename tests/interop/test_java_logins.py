@@ -9,7 +9,7 @@ import pytest
 from tests.interop.java_tools import JavaTools, run_tool
 from tests.login_cluster import ALICE, admin_of, login_cluster, properties
 from tidelog.config import format_properties
-from tidelog.controller.bootstrap import BOOTSTRAP_FILE, bootstrap_file, users_of_file
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE, bootstrap_file, first_records
 from tidelog.metadata.scram_keys import salt_password
 from tidelog.model import Mechanism
 from tidelog.runtime.first_users import parse_first_users
@@ -67,7 +67,7 @@ def test_users_that_kafka_storage_makes_are_read(tmp_path: Path):
     user = "SCRAM-SHA-512=[name=node,iterations=8192,password=java-s3cret]"
     command = ("kafka.tools.StorageTool", "format", "-t", "4L6g3nShT-eMCtK--X86sw")
     run_tool(*command, "-c", str(file), "--add-scram", user)
-    (found,) = users_of_file((data / BOOTSTRAP_FILE).read_bytes())
+    (found,) = first_records((data / BOOTSTRAP_FILE).read_bytes()).users
     salted = salt_password(Mechanism.SCRAM_SHA_512, "java-s3cret", found.salt, 8192)
     (same,) = parse_first_users(
         [

@@ -23,7 +23,7 @@ from tidelog.broker.held_shares import HeldShares
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.logins import Logins
 from tidelog.broker.metadata_log import MetadataLog
-from tidelog.broker.opening import open_directories, read_first_users
+from tidelog.broker.opening import open_directories, read_first_records
 from tidelog.broker.peers import PeerChannels
 from tidelog.broker.share_persister import SharePersister
 from tidelog.broker.share_seats import ShareSeats
@@ -90,7 +90,7 @@ def open_parts(
     quorum = _open_quorum(config, directories.metadata, effects, Prng(prng.next_u64()), trace)
     metadata_log = MetadataLog(quorum)
     controller, registration = _make_controller(config, directories, metadata_log, prng, trace)
-    credentials.first_users = () if controller is None else controller.first_users
+    credentials.first_users = () if controller is None else controller.first.users
     gate = _make_gate(config, connections, trace)
     control = ControlLink(config=config, apis=APIS, controller=controller, peers=peers, gate=gate)
     fetch_sessions = FetchSessions(Prng(prng.next_u64()), config.broker.max_fetch_sessions)
@@ -153,7 +153,7 @@ def _make_logins(
 def _make_controller(
     config: NodeConfig, directories: LogDirectories, log: MetadataLog, prng: Prng, trace: Trace
 ) -> tuple[Controller, ControllerRegistration] | tuple[None, None]:
-    """The controller, with the users that `tidelog format` wrote, and how it registers."""
+    """The controller, with what `tidelog format` wrote, and how it registers."""
     if not config.is_controller:
         return None, None
     own_prng = Prng(prng.next_u64())
@@ -166,7 +166,7 @@ def _make_controller(
         trace=trace,
         quorum=log,
     )
-    controller.first_users = read_first_users(
+    controller.first = read_first_records(
         directories.metadata.disk, trace, is_new=log.end_offset == 0
     )
     return controller, ControllerRegistration(config, Uuid(own_prng.uuid()), trace)

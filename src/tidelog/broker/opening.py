@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from tidelog.broker.events import DirectoryOfflineAtStart
 from tidelog.broker.unserved import hindrances
 from tidelog.config import LogConfig, NodeConfig
-from tidelog.controller.bootstrap import BOOTSTRAP_FILE, users_of_file
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE, NOTHING_LEFT, FirstRecords, first_records
 from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.effects import EffectQueue, EffectsOfDisk
 from tidelog.env.prng import Prng
@@ -33,7 +33,6 @@ from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import DirectoryIdentity, format_directory, is_formatted, read_identity
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.tail_cache import TailBudget
-from tidelog.metadata.records import UserScramCredentialRecord
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid, uuid_to_text
 
 
@@ -84,18 +83,16 @@ def open_directories(
     )
 
 
-def read_first_users(
-    disk: Disk, trace: Trace, *, is_new: bool
-) -> tuple[UserScramCredentialRecord, ...]:
-    """The users that formatting has left behind for the first active controller. A node that has
-    metadata (not `is_new`) starts without a file that is damaged. Raises `UsageError`."""
+def read_first_records(disk: Disk, trace: Trace, *, is_new: bool) -> FirstRecords:
+    """What formatting has left behind for the first active controller. A node that has metadata
+    (not `is_new`) starts without a file that is damaged. Raises `UsageError`."""
     data = disk.read_file(BOOTSTRAP_FILE)
     try:
-        return users_of_file(data) if data is not None else ()
+        return first_records(data) if data is not None else NOTHING_LEFT
     except (CorruptBatch, MalformedFrame) as error:
         if not is_new:
-            trace.warn(BOOTSTRAP_FILE, "read_first_users", "ignored: it has served", str(error))
-            return ()
+            trace.warn(BOOTSTRAP_FILE, "read_first_records", "ignored: it has served", str(error))
+            return NOTHING_LEFT
         problem = f"`{disk.root}/{BOOTSTRAP_FILE}` cannot be read: {error}"
         raise UsageError(problem, "format the directory again, or take the file away") from None
 

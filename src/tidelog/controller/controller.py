@@ -33,7 +33,7 @@ from tidelog.config import ControllerConfig
 from tidelog.controller import brokers, events, messages
 from tidelog.controller.acl_messages import CreateAcls, DeleteAcls
 from tidelog.controller.acls import decide_create_acls, decide_delete_acls
-from tidelog.controller.bootstrap import activation_records
+from tidelog.controller.bootstrap import NOTHING_LEFT, activation_records
 from tidelog.controller.configs import decide_alter_configs
 from tidelog.controller.directories import decide_assign_replicas
 from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders, decide_unclean
@@ -67,12 +67,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
 from tidelog.metadata.record_codec import decode_record, encode_record
-from tidelog.metadata.records import (
-    MetadataRecord,
-    NoOpRecord,
-    ProducerIdsRecord,
-    UserScramCredentialRecord,
-)
+from tidelog.metadata.records import MetadataRecord, NoOpRecord, ProducerIdsRecord
 from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 
@@ -119,7 +114,7 @@ class Controller:
         self._quorum = quorum
         self._cluster_id = cluster_id
         # Those that formatting has left behind; written with the first records of an empty log.
-        self.first_users: Sequence[UserScramCredentialRecord] = ()
+        self.first = NOTHING_LEFT
         self._config = config
         self._prng = prng
         self._trace = trace
@@ -290,7 +285,7 @@ class Controller:
         self._no_op.start(now)
         self._balance.start(now)
         self._unclean.start(now)
-        opening = activation_records(image, self._config, self.first_users)
+        opening = activation_records(image, self._config, self.first)
         if self._submit(ControllerDecision(None, opening), now) is not None:
             if self._trace.measures:
                 self._begin(Long(measure_unhealthy), now)

@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.broker.api.test_k00_produce import code, produce
 from tests.unit.broker.one_node import CLUSTER_ID, OneNode
-from tidelog.broker.opening import read_first_users
-from tidelog.controller.bootstrap import BOOTSTRAP_FILE, bootstrap_file
+from tidelog.broker.opening import read_first_records
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE, FirstRecords, bootstrap_file
 from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
@@ -212,7 +212,7 @@ def test_damaged_first_users_keep_only_a_new_node_from_starting() -> None:
     disk = MemoryDisk()
     disk.replace(BOOTSTRAP_FILE, bytes(damaged))
     trace = TraceList()
-    assert read_first_users(disk, Trace(trace), is_new=False) == ()
+    assert read_first_records(disk, Trace(trace), is_new=False) == FirstRecords()
     assert len(trace.events) == 1
     with pytest.raises(UsageError, match="wrong checksum"):
-        read_first_users(disk, Trace(trace), is_new=True)
+        read_first_records(disk, Trace(trace), is_new=True)

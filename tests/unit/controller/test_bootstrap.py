@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.controller.harness import Stage, a_broker, an_image
 from tests.unit.metadata.kafka_log import kafka_steps
 from tidelog.config import ControllerConfig
-from tidelog.controller.bootstrap import activation_records
+from tidelog.controller.bootstrap import activation_records, bootstrap_file, first_records
+from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot
 from tidelog.metadata.image import EMPTY_IMAGE
+from tidelog.metadata.record_codec import encode_record
 from tidelog.metadata.records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
@@ -35,6 +39,23 @@ def test_an_empty_log_is_bootstrapped_as_kafka_does() -> None:
     ]
     assert len(expected) == 8
     assert activation_records(EMPTY_IMAGE, CONFIG) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "level"), [(27, 27), (31, 30)], ids=["of an older Kafka", "of a newer one"]
+)
+def test_levels_that_formatting_left_are_taken_over(asked: int, level: int) -> None:
+    """Nodes of Kafka 4.1 end at level 30."""
+    wanted = (("metadata.version", asked), ("group.version", 1), ("share.version", 0))
+    levels = [FeatureLevelRecord(name=name, feature_level=number) for name, number in wanted]
+    file = encode_snapshot(BOOTSTRAP_SNAPSHOT, 0, [encode_record(each) for each in levels])
+    written = activation_records(EMPTY_IMAGE, CONFIG, first_records(file))
+    found = {one.name: one.feature_level for one in written if isinstance(one, FeatureLevelRecord)}
+    assert found == {"metadata.version": level, "group.version": 1}
+
+
+def test_our_own_formatting_leaves_our_levels() -> None:
+    assert first_records(bootstrap_file((), 0)).levels == LEVELS
 
 
 def test_a_log_with_features_needs_nothing() -> None:

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from tidelog.controller.bootstrap import bootstrap_file, users_of_file
+from tidelog.controller.bootstrap import bootstrap_file, first_records
 from tidelog.errors import UsageError
 from tidelog.metadata.scram_keys import salt_password, scram_record
 from tidelog.model import Mechanism
@@ -66,4 +66,4 @@ def test_a_user_is_named_once_for_each_mechanism():
 
 def test_the_file_keeps_the_users():
     users = parse_first_users(["SCRAM-SHA-256=[name=a,password=p]"])
-    assert users_of_file(bootstrap_file(users, 17)) == users
+    assert first_records(bootstrap_file(users, 17)).users == users

@@ -2,7 +2,7 @@
 for that reason."""
 
 from tidelog.config import ControllerConfig
-from tidelog.controller.bootstrap import activation_records
+from tidelog.controller.bootstrap import FirstRecords, activation_records
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.metadata.records import RemoveUserScramCredentialRecord
@@ -26,7 +26,9 @@ def test_a_first_user_is_known_while_the_first_records_arrive() -> None:
     removal = RemoveUserScramCredentialRecord(
         name="ada", mechanism=SCRAM_NUMBERS[Mechanism.SCRAM_SHA_512]
     )
-    records = activation_records(image, ControllerConfig(), credentials.first_users)
+    records = activation_records(
+        image, ControllerConfig(), FirstRecords(users=credentials.first_users)
+    )
     for offset, record in enumerate(records):
         delta = MetadataDelta(image)
         delta.replay(record, offset)

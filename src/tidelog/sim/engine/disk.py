@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from tidelog.controller.bootstrap import BOOTSTRAP_FILE
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
@@ -34,9 +35,10 @@ from tidelog.sim.engine.work import MIB, Costs, Work
 READS: Final = frozenset((Operation.READ,))
 WRITES: Final = frozenset((Operation.APPEND, Operation.CREATE, Operation.TRUNCATE))
 SYNCS: Final = frozenset((Operation.SYNC, Operation.REPLACE))
-IDENTITY_FILE: Final = "meta.properties"
-"""No byte of it is changed: Kafka gives it no checksum, so a flipped bit of the cluster id makes
-the node one of another cluster. All others refuse it, loudly; it takes an operator to fix it."""
+SPARED_FILES: Final = ("meta.properties", BOOTSTRAP_FILE)
+"""No byte of them is changed, since it takes an operator to fix them. Kafka gives the identity no
+checksum, so a flipped bit of the cluster id makes the node one of another cluster, whose nodes
+refuse it. A new node does not start without the first users that formatting has left."""
 
 
 class ProcessKilled(BaseException):
@@ -208,7 +210,7 @@ class SimDisk(MemoryDisk):
             return data
         if self.costs is not None:
             self.spent_us += len(data) * self.costs[Work.READ_MIB] // MIB
-        if self.misread_in is None or not data or path == IDENTITY_FILE:
+        if self.misread_in is None or not data or path in SPARED_FILES:
             return data
         if self.misread_in:
             self.misread_in -= 1

@@ -12,7 +12,7 @@ from typing import Final
 
 from tidelog.env.crash_image import PAGE_BYTES, Content
 from tidelog.env.prng import Prng
-from tidelog.sim.engine.disk import IDENTITY_FILE, SimDisk, flipped
+from tidelog.sim.engine.disk import SPARED_FILES, SimDisk, flipped
 from tidelog.sim.scenarios.fault_kinds import DiskFault
 
 BASE_OFFSET_BYTES: Final = 8
@@ -31,7 +31,7 @@ def candidates(disk: SimDisk) -> dict[str, list[str]]:
     """Paths by kind; files of topics that are being deleted and empty files do not matter."""
     found: dict[str, list[str]] = {}
     for path, content in disk.contents():
-        if content.data and path != IDENTITY_FILE and "-delete/" not in path:
+        if content.data and path not in SPARED_FILES and "-delete/" not in path:
             found.setdefault(file_kind(path), []).append(path)
     return found
 

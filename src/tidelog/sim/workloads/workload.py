@@ -52,6 +52,8 @@ class Workload:
         self._swarm = swarm
         self._prng = stream(seed, "workload")
         self._stopped = False
+        # Whether clients have begun: not before they have rights, which may come after the end.
+        self._begun = False
         self.admin = Admin(self._view("admin", ADMIN), history)
         self._topic_count = 0
         self._operator = Operator(
@@ -165,6 +167,7 @@ class Workload:
                 self._now_and_then(GREEDY_GAP_MS, greedy.act)
 
     def _begin(self) -> None:
+        self._begun = True
         for _ in range(self._swarm.topics):
             self._create_topic()
         for producer in self.producers:
@@ -205,6 +208,8 @@ class Workload:
     def judge(self) -> None:
         """At the end: what the transactions have come to, what is left of keyed records, and what a
         share group was given."""
+        if not self._begun:
+            return
         readers: list[TransactionReader | KeyedClient] = [*self._transaction_readers, *self._keyed]
         for reader in readers:
             reader.judge()
@@ -215,6 +220,8 @@ class Workload:
     @property
     def is_drained(self) -> bool:
         """Whether every write and change has come to its end."""
+        if not self._begun:
+            return self._keeper.is_settled
         for producer in self.producers:
             producer.abandon(lambda key: key.topic in self.history.abandoned)
         is_settled = (

@@ -5,9 +5,14 @@ import os
 import runpy
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
+from confluent_kafka import Producer
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from tests.tidy.source import ROOT
 
@@ -51,6 +56,73 @@ def test_what_is_produced_is_consumed_and_streamed_once(spark, tidelog_cluster, 
         spark, servers, "copied", str(table)
     )
     assert DeltaTable(table).version() == version
+
+
+@pytest.mark.process
+@pytest.mark.spark
+def test_streams_find_what_a_batch_over_the_same_topic_finds(spark, tidelog_cluster, tmp_path):
+    """In two runs, the second from the checkpoints of the first: state outlives a query."""
+    servers = tidelog_cluster.bootstrap_servers
+    example = runpy.run_path(str(EXAMPLES / "streams/queries.py"))
+    for name, value in example["STATE_IN_ROCKSDB"].items():
+        spark.conf.set(name, value)
+    for topic in ("orders", "payments", "customers"):
+        tidelog_cluster.create_topic(topic, partitions=2, replication_factor=3)
+    begin = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=2)
+    found: dict[str, list[tuple[object, ...]]] = {}
+    for first in (0, 30):
+        produce(servers, begin, range(first, first + 30))
+        queries = []
+        for name, (frame, mode) in example["streams"](spark, servers).items():
+            write = partial(keep, found.setdefault(name, []))
+            written = frame.writeStream.foreachBatch(write).outputMode(mode)
+            written = written.option("checkpointLocation", str(tmp_path / name))
+            queries.append(written.trigger(availableNow=True).start())
+        for query in queries:
+            query.awaitTermination()
+    orders, payments, customers = (
+        example["records"](spark.read, servers, f"{name}s", example[name.upper()])
+        for name in ("order", "payment", "customer")
+    )
+    final = orders.agg(F.max("at")).first()[0] - timedelta(minutes=3)
+    whole = {
+        "by_minute": example["by_minute"](orders).where(F.col("start") < final),
+        "paid_in_time": example["paid_in_time"](orders, payments),
+        "with_region": example["with_region"](orders, customers),
+        "once": example["once"](orders),
+    }
+    newest = dict(sorted(found["totals"]))  # Amounts only grow.
+    assert newest == dict(map(tuple, orders.groupBy("customer").agg(F.sum("amount")).collect()))
+    for name, frame in whole.items():
+        expected = sorted(map(tuple, frame.collect()), key=str)
+        assert sorted(found[name], key=str) == expected and expected, name
+    assert len(found["once"]) == 60 < len(found["with_region"])
+
+
+def keep(rows: list[tuple[object, ...]], batch: DataFrame, number: int) -> None:
+    rows.extend(map(tuple, batch.collect()))
+
+
+def produce(servers: str, begin: datetime, numbers: range) -> None:
+    """Orders, one each twenty seconds and each tenth twice, payments of three of four, some too
+    late, and customers of whom one moves."""
+    producer = Producer({"bootstrap.servers": servers, "acks": "all"})
+
+    def send(topic: str, key: str, **value: object) -> None:
+        producer.produce(topic, json.dumps(value, default=datetime.isoformat), key)
+
+    for number in numbers:
+        at = begin + timedelta(seconds=20 * number)
+        customer = ("ada", "bob", "cyd")[number % 3]
+        for _ in range(2 if number % 10 == 0 else 1):
+            send("orders", customer, id=f"o{number}", customer=customer, amount=number + 1, at=at)
+        if number % 4:
+            late = timedelta(minutes=9 if number % 5 == 0 else 1)
+            send("payments", customer, order_id=f"o{number}", paid_at=at + late)
+    if numbers.start == 0:
+        for name, region in (("ada", "south"), ("bob", "east"), ("ada", "north")):
+            send("customers", name, name=name, region=region)
+    assert producer.flush(60) == 0
 
 
 @pytest.mark.process

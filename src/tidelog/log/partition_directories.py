@@ -3,7 +3,8 @@
 Deleting a topic renames its directories first (`<topic>-<partition>.<32 hex>-delete`), so that a
 topic of the same name can be created at once, and removes them when the checkpoints that do not
 name them any more are durable. A log that moves here from another directory is in a `-future` until
-it is complete (`futures.py`). What is set aside (`-aside`) becomes a `-stray` then, and is kept.
+it is complete (`futures.py`). What is set aside (`aside-stray`) loses the `aside` then, and is
+kept. Kafka, which does not start on a name that it does not know, takes both for strays.
 
 A checkpoint knows a log by its name only. After a power cut, entries of a deleted topic would count
 for a topic that was created again under the same name, and so would a high watermark above its
@@ -20,7 +21,7 @@ from tidelog.limits import MAX_FILES_DELETED
 from tidelog.model import TopicPartition, Uuid
 
 DELETE_SUFFIX: Final = "-delete"
-ASIDE_SUFFIX: Final = "-aside"
+ASIDE_SUFFIX: Final = "aside-stray"
 _STRAY_SUFFIX: Final = "-stray"
 FUTURE_SUFFIX: Final = "-future"
 _TOPIC_NAME_CHARS: Final = frozenset(
@@ -67,8 +68,9 @@ class RenamedDirectories:
         new name."""
         while True:
             self._rename_count += 1
-            target = f"{topic_partition}.{self._rename_count:032x}{suffix}"
-            if not self._disk.exists(target):
+            stem = f"{topic_partition}.{self._rename_count:032x}"
+            target = f"{stem}{suffix}"
+            if not self._disk.exists(target) and not self._disk.exists(f"{stem}{_STRAY_SUFFIX}"):
                 break
         self._disk.rename(source or str(topic_partition), target)
         self._names.append(target)

@@ -202,7 +202,7 @@ def test_of_two_logs_of_a_partition_the_metadata_decides_which_is_the_replica() 
     log = again.node._directories.logs[TopicPartition("t", number)]
     assert (log.log_end_offset, directories_of(again, "t")[number]) == (2, lost)
     names = [name for name in again.disks[0].list_dir() if name.startswith(f"t-{number}")]
-    assert len(names) == 1 and names[0].endswith(("-aside", "-stray"))
+    assert len(names) == 1 and names[0].endswith("-stray")
 
 
 def test_damaged_first_users_keep_only_a_new_node_from_starting() -> None:

@@ -1,5 +1,7 @@
 """Directories of partitions: names, renames, and when the renamed ones go."""
 
+import re
+
 import pytest
 
 from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench, deleted_and_made_anew
@@ -73,12 +75,16 @@ def test_deleting_the_same_name_twice() -> None:
 
 
 def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
-    """Goal: an operator finds its files under the name with `-stray`, also a second time."""
+    """Goal: an operator finds its files under the name with `-stray`, also a second time, also
+    after a restart; and Kafka, which does not start on names that it does not know, may take the
+    disk at any moment."""
     bench = LogBench()
-    for count in (1, 2):
+    for count in (1, 2, 3):
         bench.append()
         bench.settle()
         bench.directory.set_aside(PARTITION)
+        (name,) = (name for name in bench.disk.list_dir() if "aside" in name)
+        assert re.fullmatch(r"orders-3\.[^.]+-stray", name)
         bench.directory.forget_renamed()
         bench.settle()
         assert bench.directory.clear_renamed(10) == 1
@@ -86,6 +92,7 @@ def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
         assert len(strays) == count
         assert all(bench.disk.exists(f"{name}/{0:020}.log") for name in strays)
         bench.directory.create(PARTITION, TOPIC_ID, LogConfig())
+        bench.reopen()
 
 
 @pytest.mark.parametrize(

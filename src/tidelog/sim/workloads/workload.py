@@ -98,13 +98,15 @@ class Workload:
             for configs in [swarm.keyed_topic_configs()]
             if configs
         ]
-        joining = stream(seed, "members")
-        views = [
-            self._own_view(f"m{number}", Prng(joining.next_u64()))
-            for number in range(1, swarm.members + 1)
-        ]
-        self._members = Members(views, joining)
+        self._members = self._make_members(stream(seed, "members"))
         self._sharers = self._make_sharers(stream(seed, "sharers"))
+
+    def _make_members(self, prng: Prng) -> Members:
+        views = [
+            self._own_view(f"m{number}", Prng(prng.next_u64()))
+            for number in range(1, self._swarm.members + 1)
+        ]
+        return Members(views, prng)
 
     def _make_sharers(self, prng: Prng) -> Sharers:
         views = [

@@ -64,6 +64,7 @@ def hindrances(disk: Disk) -> Iterator[Hindrance]:
 
 
 def _of_metadata(disk: Disk) -> Iterator[Hindrance]:
+    wanted, may_be_tiered = TIERED.encode(), False
     for path, _, value in _values(disk):
         try:
             decode_record(value)
@@ -71,7 +72,8 @@ def _of_metadata(disk: Disk) -> Iterator[Hindrance]:
             hint = "go on with the Kafka that wrote it, or with a newer Tidelog"
             yield Hindrance(f"{disk.root}/{path}", f"{error}: {_NEWER}", hint)
             return
-    if _names_tiered(disk):
+        may_be_tiered |= wanted in value
+    if may_be_tiered:
         yield from tiered_topics(disk.root, read_metadata(disk))
 
 
@@ -120,12 +122,6 @@ def tiered_topics(root: str, image: MetadataImage) -> Iterator[Hindrance]:
                 f"switch tiering off for it with Kafka: `kafka-configs.sh --alter --topic {name} "
                 f"--add-config {TIERED}=false,remote.log.delete.on.disable=true`",
             )
-
-
-def _names_tiered(disk: Disk) -> bool:
-    """Whether the metadata may have a tiered topic: it is not compressed."""
-    wanted = TIERED.encode()
-    return any(wanted in data for _, data in _metadata_files(disk))
 
 
 def _metadata_files(disk: Disk) -> Iterator[tuple[str, bytes]]:

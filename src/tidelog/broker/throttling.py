@@ -95,7 +95,7 @@ class Throttling:
 
     def most_fetched_bytes(self, context: RequestContext, most: int, now: Instant) -> int:
         """At most so many bytes may be in the answer to a consumer's fetch, which begins."""
-        if not self.is_on or context.listener in self._exempt:
+        if context.listener in self._exempt:
             return most
         limits = self._limits_of(context, now)
         if limits.request is not None:
@@ -106,14 +106,13 @@ class Throttling:
 
     def on_fetched(self, context: RequestContext, answer: list[Chunk], now: Instant) -> None:
         """The framed answer to a consumer's fetch is there."""
-        head = answer[0]
-        assert not isinstance(head, FileSlice), "an answer begins with its length"
-        size_bytes = int.from_bytes(head[:4], "big")
         if context.listener in self._exempt:
             return
         limit = self._limits_of(context, now).fetch
         if limit is not None:
-            self._count(context, FETCH, limit, size_bytes, now)
+            head = answer[0]
+            assert not isinstance(head, FileSlice), "an answer begins with its length"
+            self._count(context, FETCH, limit, int.from_bytes(head[:4], "big"), now)
 
     def _count(
         self,

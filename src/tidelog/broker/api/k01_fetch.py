@@ -87,7 +87,7 @@ def handle(
     try:
         session, interest = node.fetch_sessions.open(request, by_id, now)
     except ProtocolError as fault:
-        _answer(context, FetchResponse(0, fault.code, 0, []))
+        context.fill(_packed(context, FetchResponse(0, fault.code, 0, [])))
         return
     call = FetchCall(context, session, request.session_epoch <= 0)
     if not context.access.is_unlimited and request.replica_id < 0:
@@ -192,19 +192,19 @@ def on_reply(node: Node, call: FetchCall, response: FetchResponse, now: Instant)
     ):
         response = _with_leaders(node, context, response)
     response = node.fetch_sessions.close(response, call.session, call.full)
+    chunks = _packed(context, response)
     if node.throttling.is_on and not call.is_follower:
-        node.throttling.on_fetched(context, _packed(context, response), now)
-    _answer(context, response)
-
-
-def _answer(context: RequestContext, response: FetchResponse) -> None:
-    if context.throttle_ms:
-        response = response._replace(throttle_ms=context.throttle_ms)
-    context.fill(_packed(context, response))
+        node.throttling.on_fetched(context, chunks, now)
+        if context.throttle_ms:
+            chunks = _packed(context, response)
+    context.fill(chunks)
 
 
 def _packed(context: RequestContext, response: FetchResponse) -> list[Chunk]:
+    """The framed answer, with the pause that its quotas ask for by now."""
     header = context.header
+    if context.throttle_ms:
+        response = response._replace(throttle_ms=context.throttle_ms)
     return wire.pack_response(header.api_version, header.correlation_id, response)
 
 

@@ -93,10 +93,13 @@ class _Call:
         response.lock_ms = self.node.sharing.held.settings(self.member.group_id).lock_ms
         self._name_leaders(response)
         correlation_id, throttling = self.context.header.correlation_id, self.node.throttling
+        chunks = wire.pack_response(correlation_id, response)
         if throttling.is_on:
-            throttling.on_fetched(self.context, wire.pack_response(correlation_id, response), now)
-            response.throttle_ms = self.context.throttle_ms
-        self.context.fill(wire.pack_response(correlation_id, response))
+            throttling.on_fetched(self.context, chunks, now)
+            if self.context.throttle_ms:
+                response.throttle_ms = self.context.throttle_ms
+                chunks = wire.pack_response(correlation_id, response)
+        self.context.fill(chunks)
 
     def _name_leaders(self, response: ShareFetchResponse) -> None:
         image = self.node.image

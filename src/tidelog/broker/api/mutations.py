@@ -8,7 +8,7 @@ the older ones all is done, and they wait afterwards.
 Source: KIP-599.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -20,7 +20,7 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.security.client_quotas import Limit
 from tidelog.security.quota_meters import TokenBucket
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, extended, field, has_field, nested
+from tidelog.wire.entities import extended, field, nested
 
 SENTENCE: Final = "The throttling quota has been exceeded."
 
@@ -67,7 +67,7 @@ def counts_mutations(key: ApiKey) -> bool:
 def charge(
     key: ApiKey, version: int, asked: Asked, limit: Limit[TokenBucket], usual: int, now: Instant
 ) -> int:
-    """Takes what the quota leaves no room for out of a request; for how many ms its client must
+    """Takes the topics beyond the quota out of a request; returns for how many ms its client must
     wait. `usual` is the number of partitions of a topic that names none."""
     kind = _KINDS[key]
     strict = version >= kind.strict_from
@@ -82,17 +82,12 @@ def charge(
             (refused if strict and pause else kept).append(row)
         if refused:
             asked.request = replace(asked.request, **{array: tuple(kept)})
-            rows = tuple(_refusals(nested(asked.response_type, kind.answers), refused))
-            _add(asked, kind.answers, rows)
+            _refuse(asked, kind.answers, refused)
     return pause_ms
 
 
-def _add(asked: Asked, array: str, rows: tuple[Entity, ...]) -> None:
+def _refuse(asked: Asked, array: str, refused: list[Any]) -> None:
+    """Puts these topics into the answer."""
+    row_type, code = nested(asked.response_type, array), ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    rows = tuple(mirrored(row_type, row, code, message=SENTENCE) for row in refused)
     asked.amendments.append(lambda _, answer: extended(answer, array, rows))
-
-
-def _refusals(row_type: type, rows: list[Any]) -> Iterator[Entity]:
-    for row in rows:
-        refusal = mirrored(row_type, row, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        has_text = has_field(row_type, "error_message")
-        yield replace(refusal, error_message=SENTENCE) if has_text else refusal

@@ -392,7 +392,9 @@ class Connections:
         self._mutes.check()
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
-            if connection.muted_until is not None:
+            is_muted = connection.muted_until is not None
+            assert self._mutes.has(connection.connection_id) is is_muted, "a mute without an end"
+            if is_muted:
                 assert connection.paused, f"connection {connection.connection_id} is read on"
                 is_next = connection.connection_id in self._waiting
                 assert not is_next, f"connection {connection.connection_id} is muted and has a turn"
@@ -406,7 +408,6 @@ class Connections:
             assert open_slots <= MAX_IN_FLIGHT_REQUESTS, f"{open_slots} slots"
             if connection.backlog:
                 assert connection.paused, f"connection {connection.connection_id} is read on"
-                is_muted = self._mutes.has(connection.connection_id)
                 assert connection.connection_id in self._waiting or (
                     is_muted or open_slots > MAX_IN_FLIGHT_REQUESTS // 2
                 ), f"connection {connection.connection_id} waits for ever"

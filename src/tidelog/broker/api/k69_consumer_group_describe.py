@@ -1,9 +1,9 @@
 """ConsumerGroupDescribe (69), versions 0-1: the members of consumer groups (KIP-848).
 
 Of each member: what it is subscribed to, what it has (that which it has to give back included), and
-what it shall have. The coordinator of
-each group answers with what is committed. A group that does not exist, or is a classic one, is
-GROUP_ID_NOT_FOUND; clients then ask DescribeGroups. Partitions of deleted topics are left out.
+what it shall have. The coordinator of each group answers with what is committed. A group that does
+not exist, or is a classic one, is GROUP_ID_NOT_FOUND; clients then ask DescribeGroups. Partitions
+of deleted topics are left out.
 """
 
 from collections.abc import Callable, Iterable

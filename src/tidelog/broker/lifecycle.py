@@ -31,7 +31,7 @@ from tidelog.broker import events
 from tidelog.broker.features import FEATURES, UnservedFeature, lowering, unserved
 from tidelog.config import NodeConfig
 from tidelog.controller import messages
-from tidelog.env.instant import NEVER, Instant
+from tidelog.env.instant import LONG_AGO, NEVER, Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
@@ -50,7 +50,8 @@ CONTROLLED_SHUTDOWN_LIMIT_MS: Final = 10_000
 """The longest a controlled shutdown may take."""
 
 NO_CONTROLLER_LIMIT_MS: Final = 1_000
-"""How long a leaving broker looks for a controller before it leaves without one."""
+"""How long a leaving broker looks for a controller before it leaves without one. The time of calls
+is not counted: a controller that moves thousands of leaderships answers when all are moved."""
 
 _REACH_CONTROLLERS: Final = (
     "see that most controllers run and can be reached, then start the node again"
@@ -116,8 +117,9 @@ class BrokerLifecycle:
         self.unfenced = False
         # When to call next; NEVER while a call is under way.
         self._next_call: Instant = Instant(0)
-        # Whether a call is under way.
+        # Whether a call is under way, and when the last one began.
         self._in_flight = False
+        self._called_at: Instant = LONG_AGO
         # The code of the last refusal, so that a series of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
         # When to leave in any case, once leaving.
@@ -177,13 +179,13 @@ class BrokerLifecycle:
 
     def next_call(self, now: Instant) -> messages.RegisterBroker | messages.BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
-        if self.state is BrokerState.LEAVING and now >= min(self._leave_by, self._controller_by):
+        if self.state is BrokerState.LEAVING and now >= self._end_of_leaving():
             self._trace.event(events.ShutdownForced())
             self.state = BrokerState.GONE
         self._maybe_give_up(now)
         if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
             return None
-        self._in_flight = True
+        self._in_flight, self._called_at = True, now
         # A new registration does not name them any more.
         self._is_naming_offline = bool(self._offline_log_dirs)
         if self.state is BrokerState.REGISTERING:
@@ -240,6 +242,8 @@ class BrokerLifecycle:
                 self._on_refused(error_code, message, now)
             case _:
                 self._next_call = Instant(now + RETRY_INTERVAL_MS)
+                if self.state is BrokerState.LEAVING:
+                    self._controller_by = Instant(self._controller_by + now - self._called_at)
 
     def _on_registered(self, broker_epoch: int, now: Instant) -> None:
         if self.state is not BrokerState.REGISTERING:
@@ -298,6 +302,7 @@ class BrokerLifecycle:
             return None
         next_call = NEVER if self._in_flight else self._next_call
         registered_by = NEVER if self._registered_by is None else self._registered_by
-        return min(
-            next_call, self._leave_by, self._controller_by, registered_by, self._known_offline_by
-        )
+        return min(next_call, self._end_of_leaving(), registered_by, self._known_offline_by)
+
+    def _end_of_leaving(self) -> Instant:
+        return self._leave_by if self._in_flight else min(self._leave_by, self._controller_by)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.broker.one_node import SETTINGS
+from tidelog.broker.events import ShutdownForced
 from tidelog.broker.features import FEATURES
 from tidelog.broker.lifecycle import (
     CATCH_UP_INTERVAL_MS,
@@ -306,8 +307,29 @@ def test_a_controller_that_never_answers_does_not_hold_a_leaving_broker():
     life = Life().running()
     life.lifecycle.begin_shutdown(Instant(0))
     life.heartbeat(0)
-    assert life.lifecycle.deadline() == NO_CONTROLLER_LIMIT_MS
-    assert life.call(NO_CONTROLLER_LIMIT_MS) is None
+    assert life.lifecycle.deadline() == CONTROLLED_SHUTDOWN_LIMIT_MS
+    assert life.call(CONTROLLED_SHUTDOWN_LIMIT_MS) is None
+    assert life.lifecycle.state is BrokerState.GONE
+
+
+def test_a_controller_that_moves_many_leaderships_is_waited_for():
+    life = Life().running()
+    life.lifecycle.begin_shutdown(Instant(0))
+    life.heartbeat(0)
+    assert life.call(3 * NO_CONTROLLER_LIMIT_MS) is None
+    life.answer(LET_GO, 3 * NO_CONTROLLER_LIMIT_MS)
+    assert life.lifecycle.state is BrokerState.GONE
+    assert not any(isinstance(each, ShutdownForced) for each in life.trace.events)
+
+
+def test_the_time_of_a_call_that_failed_is_not_spent_on_looking_for_a_controller():
+    life = Life().running()
+    life.lifecycle.begin_shutdown(Instant(0))
+    life.heartbeat(0)
+    life.answer(None, 4000)
+    assert life.heartbeat(4000 + RETRY_INTERVAL_MS).want_shut_down
+    life.answer(None, 4000 + RETRY_INTERVAL_MS)
+    assert life.call(4000 + NO_CONTROLLER_LIMIT_MS) is None
     assert life.lifecycle.state is BrokerState.GONE
 
 
@@ -336,7 +358,9 @@ def test_a_second_stop_request_does_not_extend_the_limit():
     life.lifecycle.begin_shutdown(Instant(900))
     assert life.lifecycle.deadline() == 0
     life.heartbeat(0)
-    assert life.lifecycle.deadline() == NO_CONTROLLER_LIMIT_MS
+    life.answer(None, 0)
+    assert life.call(NO_CONTROLLER_LIMIT_MS) is None
+    assert life.lifecycle.state is BrokerState.GONE
 
 
 @pytest.mark.parametrize("response", [UNFENCED, STALE, RegisterBrokerResult(99), None])

@@ -407,5 +407,14 @@ forgets one that was not used lately, else the oldest: its client begins anew.""
 MAX_THROTTLE_MS: Final = 2**31 - 1
 """The longest pause of a client: what `throttle_time_ms` can say."""
 
+MAX_DELEGATION_TOKENS: Final = 10_000
+"""Of a cluster: any user may ask for them, and a renewal looks through all."""
+
+MAX_KEPT_TOKEN_KEYS: Final = 1000
+"""Salted keys of tokens, each of which takes milliseconds to make; the least used goes first."""
+
+TOKENS_PER_PIECE: Final = 100
+"""Delegation tokens that an answer looks at before others have their turn."""
+
 QUOTAS_PER_PIECE: Final = 200
 """Subjects of quotas that a filter looks at before others have their turn."""

@@ -41,7 +41,35 @@ def delete_acls(draft: Draft, usual: str) -> None:
     draft.add(K.DELETE_ACLS, draft.admin_slot, filters=draft.good_or([_filter(draft)], []))
 
 
+def ask_about_tokens(key: K) -> Draw:
+    """About delegation tokens, which no broker gives out without a login."""
+    principal = {"principal_type": "User", "principal_name": "ada"}
+    values: dict[K, dict[str, Any]] = {
+        K.CREATE_DELEGATION_TOKEN: {
+            "owner_principal_type": None,
+            "owner_principal_name": None,
+            "renewers": [principal],
+            "max_lifetime": -1,
+        },
+        K.RENEW_DELEGATION_TOKEN: {"hmac": b"code", "renew_period": -1},
+        K.EXPIRE_DELEGATION_TOKEN: {"hmac": b"code", "expiry_time_period": -1},
+        K.DESCRIBE_DELEGATION_TOKEN: {"owners": None},
+    }
+
+    def draw(draft: Draft, usual: str) -> None:
+        draft.add(key, draft.admin_slot, **values[key])
+
+    return draw
+
+
 ACL_DRAWS: Final[Mapping[K, Draw]] = {
+    **{
+        key: ask_about_tokens(key)
+        for key in (
+            *(K.CREATE_DELEGATION_TOKEN, K.RENEW_DELEGATION_TOKEN),
+            *(K.EXPIRE_DELEGATION_TOKEN, K.DESCRIBE_DELEGATION_TOKEN),
+        )
+    },
     K.DESCRIBE_ACLS: describe_acls,
     K.CREATE_ACLS: create_acls,
     K.DELETE_ACLS: delete_acls,

@@ -1,7 +1,9 @@
 """Apache Kafka's clients and tools against `tidelog up --secure`, with the files that it makes."""
 
+import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -29,13 +31,13 @@ def login(cluster: LocalCluster, user: str) -> tuple[str, str]:
 
 
 def write(
-    cluster: LocalCluster, user: str, count: int = RECORDS
+    cluster: LocalCluster, login: tuple[str, str], count: int = RECORDS
 ) -> "subprocess.CompletedProcess[str]":
-    """Kafka's producer writes as a user."""
+    """Kafka's producer writes with this login."""
     arguments = (
         *("--bootstrap-server", cluster.bootstrap_servers, "--topic", TOPIC),
         *("--num-records", str(count), "--record-size", "10", "--throughput", "-1"),
-        *login(cluster, user),
+        *login,
     )
     command = java_command(PRODUCER, *arguments)
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
@@ -46,15 +48,45 @@ def test_kafkas_clients_and_kafka_acls(cluster: LocalCluster) -> None:
     admin, guest = login(cluster, "admin"), login(cluster, "guest")
     topics = "org.apache.kafka.tools.TopicCommand"
     tools.run(topics, "--create", "--topic", TOPIC, "--partitions", "1", *admin)
-    assert "100 records sent" in write(cluster, "admin").stdout
-    refused = write(cluster, "guest", 1)
+    assert "100 records sent" in write(cluster, admin).stdout
+    refused = write(cluster, guest, 1)
     assert "TopicAuthorizationException" in refused.stdout + refused.stderr
     grants = ("--add", "--allow-principal", "User:guest", "--topic", TOPIC)
     tools.run("AclCommand", *grants, "--producer", *admin)
     tools.run("AclCommand", *grants, "--consumer", "--group", "readers", *admin)
-    assert "100 records sent" in write(cluster, "guest").stdout
+    assert "100 records sent" in write(cluster, guest).stdout
     read = tools.run(
         *(CONSUMER, "--topic", TOPIC, "--group", "readers", "--from-beginning"),
         *("--max-messages", str(2 * RECORDS), *guest),
     )
     assert len(read.split()) == 2 * RECORDS
+
+
+def test_a_delegation_token_is_made_used_renewed_and_ended(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    tools = JavaTools(cluster.bootstrap_servers)
+    admin, guest = login(cluster, "admin"), login(cluster, "guest")
+    tokens = "org.apache.kafka.tools.DelegationTokenCommand"
+    made = tools.run(tokens, "--create", "--max-life-time-period", "-1", *admin)
+    token_id, code = made.splitlines()[-1].split()[:2]
+    held = tmp_path / "token.properties"
+    properties = cluster.security.properties_file("admin").read_text()
+    jaas = f'username="{token_id}" password="{code}" tokenauth="true";'
+    held.write_text(re.sub(r"username=.*", lambda _: jaas, properties))
+    by_token = "--command-config", str(held)
+    topics = "org.apache.kafka.tools.TopicCommand"
+    tools.run(topics, "--create", "--if-not-exists", "--topic", TOPIC, *by_token)
+    assert "100 records sent" in write(cluster, by_token).stdout
+    with pytest.raises(AssertionError, match="UnsupportedByAuthentication"):
+        tools.run(tokens, "--create", "--max-life-time-period", "-1", *by_token)
+    description = "--describe", "--owner-principal", "User:admin"
+    assert token_id in tools.run(tokens, *description, *admin)
+    assert token_id not in tools.run(tokens, *description, *guest)
+    renewal = "--renew", "--renew-time-period", "-1", "--hmac", code
+    assert "Completed renew operation" in tools.run(tokens, *renewal, *admin)
+    with pytest.raises(AssertionError, match="OwnerMismatch"):
+        tools.run(tokens, *renewal, *guest)
+    end = "--expire", "--expiry-time-period", "-1", "--hmac", code
+    assert "Completed expire operation" in tools.run(tokens, *end, *admin)
+    assert "Authentication failed" in write(cluster, by_token, 1).stderr

@@ -37,6 +37,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "config/values.py": "tests/unit/config/test_tables.py",
     "controller/acl_messages.py": "tests/unit/controller/test_acls.py",
     "controller/quota_messages.py": "tests/unit/controller/test_quotas.py",
+    "controller/token_messages.py": "tests/unit/controller/test_delegation_tokens.py",
     "controller/messages.py": "tests/unit/controller/test_brokers.py",
     "controller/topic_messages.py": "tests/unit/controller/test_controller.py",
     "env/crash_image.py": "tests/unit/env/test_memory_disk.py",

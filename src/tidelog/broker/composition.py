@@ -83,7 +83,7 @@ def open_parts(
     own = own_logins(config.sasl, secrets)
     peers = PeerChannels(effects, own)
     connections = Connections.obeying(effects, config.broker)
-    credentials = Credentials()
+    credentials = Credentials(config.controller.token_secret)
     keys = Keys(lambda url: effects.emit(RefreshKeys(url)))
     logins = _make_logins(config, connections, credentials, secrets, keys, trace)
     directories = open_directories(config, disks, effects, prng, trace, wall_ms)
@@ -143,7 +143,7 @@ def _make_logins(
 ) -> Logins:
     """The logins of accepted connections, by listener."""
     listeners = {
-        name: ListenerLogins(sasl, credentials.find, secrets, keys)
+        name: ListenerLogins(sasl, credentials, secrets, keys)
         for name, sasl in config.sasl.items()
         if sasl.mechanisms
     }

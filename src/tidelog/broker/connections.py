@@ -135,6 +135,8 @@ class Connection:
     frames: FrameReader
     # Who is at the other end.
     principal: Principal = ANONYMOUS
+    # Whether a delegation token has proved that.
+    is_delegated: bool = False
     # Its way to a login; None where the listener asks for none.
     login: Login | None = None
     # What they may do; the router keeps it up to date.

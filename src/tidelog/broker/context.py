@@ -22,6 +22,7 @@ from tidelog.broker.share_seats import ShareSeats
 from tidelog.broker.share_state_calls import ShareStateCalls
 from tidelog.broker.sharing import Sharing
 from tidelog.broker.throttling import Throttling
+from tidelog.broker.token_rules import TokenRules
 from tidelog.broker.transaction_seats import TransactionSeats
 from tidelog.config import NodeConfig
 from tidelog.controller.controller import Controller
@@ -74,11 +75,13 @@ class Broker:
     # What the gate asks.
     authorization: Authorization = field(init=False)
     throttling: Throttling = field(init=False)
+    token_rules: TokenRules = field(init=False)
 
     def __post_init__(self) -> None:
         self.long_answers = LongAnswers(self.trace.steps)
         self.authorization = self.gate.authorization
         self.throttling = self.gate.throttling
+        self.token_rules = TokenRules(self.config, self.authorization)
 
     @property
     def cluster_id(self) -> str:

@@ -203,7 +203,10 @@ class ControlLink:
             else:
                 connection = forward.context.connection
                 envelope = k58_envelope.request_of(
-                    forward.frame, connection.principal, connection.peer_host
+                    forward.frame,
+                    connection.principal,
+                    connection.peer_host,
+                    is_delegated=connection.is_delegated,
                 )
                 self._send(envelope, forward, forward.deadline)
             return
@@ -216,7 +219,7 @@ class ControlLink:
         forward = replace(forward, asked=asked)
         if isinstance(api, ControllerApi):
             try:
-                message = api.message_of(asked.request)
+                message = api.message_of(asked.request, context.principal)
             except ProtocolError as fault:
                 refused = Refused(fault.code, fault.message)
                 self._outcomes.append(ForwardDecided(forward, refused))

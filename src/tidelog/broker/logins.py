@@ -271,6 +271,8 @@ class Logins:
     ) -> None:
         """The client has proved who it is."""
         assert login.mechanism is not None, "a login without a mechanism"
+        assert login.server is not None, "a login that did not begin"
+        connection.is_delegated = login.server.is_delegated
         login.phase = Phase.READY
         login.server = None
         login.first_mechanism = login.mechanism

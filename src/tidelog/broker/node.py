@@ -409,6 +409,8 @@ class Node:
         self.broker.transactions.wall_offset_ms = offset_ms
         self.broker.shares.wall_offset_ms = offset_ms
         self.broker.sharing.held.wall_offset_ms = offset_ms
+        if self.broker.controller is not None:
+            self.broker.controller.wall_offset_ms = offset_ms
 
     def _on_flushed(self, subject: object, now: Instant) -> None:
         match subject:

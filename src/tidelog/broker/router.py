@@ -161,6 +161,8 @@ class Router:
         context = self._admit(api, connection, header)
         if self._throttling.is_on:
             self._throttling.on_request(api.key, api.requires, context, len(frame), now)
+        if broker.token_rules.refuses(context, request):
+            return
         match api:
             case LocalApi(is_held=True):
                 broker.held_questions.hold(
@@ -226,14 +228,15 @@ class Router:
             k58_envelope.refuse(outer, ErrorCode.NOT_CONTROLLER)
             return
         try:
-            principal, host, header, api, request = k58_envelope.open_envelope(
+            principal, is_delegated, host, header, api, request = k58_envelope.open_envelope(
                 envelope, self._controller_apis.__getitem__
             )
         except ProtocolError as fault:
             k58_envelope.refuse(outer, fault.code)
             return
-        context = EnvelopedContext(outer, header, principal, host)
-        self._decide(ControllerRequest(context, api, request), now)
+        context = EnvelopedContext(outer, header, principal, host, is_delegated)
+        if not self.broker.token_rules.refuses(context, request):
+            self._decide(ControllerRequest(context, api, request), now)
 
     def _decide(self, asked: ControllerRequest, now: Instant) -> None:
         passed = self._passed_by_controller(asked, now)
@@ -243,7 +246,7 @@ class Router:
         broker, context, api = self.broker, asked.context, asked.api
         match api:
             case ControllerApi():
-                message = api.message_of(asked.request)
+                message = api.message_of(asked.request, context.principal)
                 if isinstance(message, _FROM_BROKERS) and isinstance(context, RequestContext):
                     context.connection.broker_id = message.broker_id
                 assert broker.controller is not None, "a controller listener without a controller"
@@ -360,7 +363,7 @@ class Router:
             assert isinstance(outcome, ForwardDecided), f"{outcome!r}"
             response = outcome.response
         request = forward.request if forward.asked is None else forward.asked.request
-        message = api.message_of(request)
+        message = api.message_of(request, forward.context.principal)
         settled = settle(forward.before, broker.image, message, response)
         if settled is None:
             broker.control.repeat(forward, now)

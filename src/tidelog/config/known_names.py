@@ -23,8 +23,6 @@ alter: config.policy.class.name log.dirs.replication.quota.window.num
     log.dirs.replication.quota.window.size.seconds
 controller: performance.always.log.threshold.ms performance.sample.period.ms quota.window.num
     quota.window.size.seconds socket.timeout.ms
-delegation: token.expiry.check.interval.ms token.expiry.time.ms token.max.lifetime.ms
-    token.secret.key
 follower: fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas
 group: coordinator.append.linger.ms coordinator.background.threads
     coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads

@@ -126,6 +126,14 @@ auto.leader.rebalance.enable BOOLEAN -> controller.auto_leader_rebalance_enable
 leader.imbalance.check.interval.seconds LONG >= 1 \
     -> controller.leader_imbalance_check_interval_seconds
     Time between two looks for partitions that their preferred replica does not lead.
+delegation.token.secret.key PASSWORD
+    Makes the secrets of delegation tokens: the same on all nodes; not given, there are no tokens.
+delegation.token.max.lifetime.ms LONG >= 1 -> controller.token_max_lifetime_ms
+    The longest that a delegation token lives, however often it is renewed.
+delegation.token.expiry.time.ms LONG >= 1 -> controller.token_expiry_time_ms
+    How long a delegation token lives before it is renewed, and by how much a renewal extends that.
+delegation.token.expiry.check.interval.ms LONG >= 1 -> controller.token_check_interval_ms
+    Time between two looks for delegation tokens that have expired.
 """)
 
 QUORUM: Final = rows("""

@@ -38,7 +38,7 @@ from tidelog.config.tls_properties import TLS, resolve_listener_tls
 from tidelog.config.topic_properties import INTERNAL_SEGMENT_BYTES, TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import STANDARD_AUTHORIZER, ListenerSasl, LogConfig, NodeConfig
 from tidelog.errors import ErrorCode, ProtocolError, UsageError
-from tidelog.model import HIDDEN
+from tidelog.model import HIDDEN, Secret
 
 USED: Final[dict[str, Property]] = {
     **NODE_PROPERTIES,
@@ -69,6 +69,8 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         _check_known(name)
     sections = _resolve_sections(settings)
     sections["connections"] = resolve_connections(settings, sections["connections"])
+    token_secret = Secret(settings.get("delegation.token.secret.key", "").strip())
+    sections["controller"] = replace(sections["controller"], token_secret=token_secret)
     roles = resolve_roles(settings)
     listeners = resolve_listeners(settings, hostname, roles)
     voters = resolve_voters(settings, listeners.controller_names[0])

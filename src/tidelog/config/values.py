@@ -98,6 +98,11 @@ class ControllerConfig:
     leader_imbalance_check_interval_seconds: int = 300
     max_records_per_batch: int = 10_000
     producer_id_block_size: int = 1000
+    token_secret: Secret = NO_SECRET
+    """Makes the secrets of delegation tokens; the same on all nodes, and none: no tokens."""
+    token_max_lifetime_ms: int = 604_800_000
+    token_expiry_time_ms: int = 86_400_000
+    token_check_interval_ms: int = 3_600_000
 
 
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"

@@ -44,6 +44,8 @@ from tidelog.controller.heartbeats import (
     phase_of,
 )
 from tidelog.controller.messages import (
+    AllocateProducerIds,
+    AllocateProducerIdsResult,
     BrokerHeartbeat,
     BrokerHeartbeatResult,
     FeatureRange,
@@ -67,6 +69,7 @@ from tidelog.metadata.records import (
     FENCE,
     UNFENCE,
     MetadataRecord,
+    ProducerIdsRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
@@ -343,3 +346,13 @@ def decide_missing_elections(view: View) -> Slices:
     cause = Cause(CauseKind.CONTROLLER_ACTIVATED)
     _, records, _ = yield from decide_leaderless(view, cause)
     return a_slice(records)
+
+
+def decide_producer_ids(view: View, request: AllocateProducerIds) -> ControllerDecision:
+    """A block of producer ids for a broker."""
+    broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
+    first, count = view.image.next_producer_id, view.config.producer_id_block_size
+    record = ProducerIdsRecord(
+        broker_id=broker.node_id, broker_epoch=broker.broker_epoch, next_producer_id=first + count
+    )
+    return ControllerDecision(AllocateProducerIdsResult(first, count), [record])

@@ -35,6 +35,12 @@ from tidelog.controller.acl_messages import CreateAcls, DeleteAcls
 from tidelog.controller.acls import decide_create_acls, decide_delete_acls
 from tidelog.controller.bootstrap import NOTHING_LEFT, activation_records
 from tidelog.controller.configs import decide_alter_configs
+from tidelog.controller.delegation_tokens import (
+    decide_create_token,
+    decide_expire_token,
+    decide_renew_token,
+    expired_tokens,
+)
 from tidelog.controller.directories import decide_assign_replicas
 from tidelog.controller.elect_leaders import decide_balance, decide_elect_leaders, decide_unclean
 from tidelog.controller.events import Cause, CauseKind
@@ -50,6 +56,7 @@ from tidelog.controller.records import is_unclean_election
 from tidelog.controller.rounds import Round
 from tidelog.controller.scram import decide_alter_scram
 from tidelog.controller.slices import Long, LongDecisions, Slices, a_slice
+from tidelog.controller.token_messages import CreateToken, ExpireToken, RenewToken
 from tidelog.controller.topic_messages import CreatePartitions, CreateTopics, DeleteTopics
 from tidelog.controller.topics import (
     decide_create_partitions,
@@ -67,7 +74,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
 from tidelog.metadata.invariants import check_image
 from tidelog.metadata.record_codec import decode_record, encode_record
-from tidelog.metadata.records import MetadataRecord, NoOpRecord, ProducerIdsRecord
+from tidelog.metadata.records import MetadataRecord, NoOpRecord
 from tidelog.model import NO_LEADER
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 
@@ -124,6 +131,9 @@ class Controller:
             initial=EMPTY_IMAGE,
             max_batch_records=config.max_records_per_batch,
         )
+        # Wall time in ms = a time of ours + this; and the time of the turn.
+        self.wall_offset_ms = 0
+        self._now = Instant(0)
         # Who is alive; meaningful while active.
         self._sessions = BrokerSessions(
             config.broker_session_timeout_ms, config.disconnect_grace_ms
@@ -143,6 +153,8 @@ class Controller:
         )
         # Partitions without a leader get one that may lack records, where the topic allows it.
         self._unclean = Round(config.unclean_leader_election_interval_ms)
+        # Delegation tokens that have expired are removed.
+        self._tokens = Round(config.token_check_interval_ms if config.token_secret else 0)
         # Decisions in slices; empty unless active.
         self._long = LongDecisions()
         # Elections of leaders that may lack committed records, decided here since the start.
@@ -197,6 +209,7 @@ class Controller:
 
     def handle(self, request: Request, reply_to: Hashable, now: Instant) -> None:
         """Decides one request; its answer comes out of `take_outputs`, now or later."""
+        self._now = now
         if not self.active:
             self._answer(reply_to, _NOT_CONTROLLER)
             return
@@ -230,6 +243,7 @@ class Controller:
         """A turn of the node: long decisions go on, and a deadline may have passed."""
         if not self.active:
             return
+        self._now = now
         self._long.begin_turn()
         self._go_on(now)
         self._fence_stale(now)
@@ -239,6 +253,10 @@ class Controller:
             records = decide_balance(self._view())
             self._balance.finish(now, complete=len(records) < MAX_CHANGES_PER_TURN)
             self._submit(a_slice(records), now)
+        if self.active and self._tokens.is_due(now):
+            removed = expired_tokens(self._view(), MAX_CHANGES_PER_TURN)
+            self._tokens.finish(now, complete=len(removed) < MAX_CHANGES_PER_TURN)
+            self._submit(ControllerDecision(None, removed), now)
         if self.active and self._unclean.is_due(now):
             self._unclean.finish(now, complete=True)
             cause = Cause(CauseKind.STILL_LEADERLESS)
@@ -250,8 +268,11 @@ class Controller:
             return None
         if self._long.has_any:
             return Instant(0)
-        rounds = self._no_op.due_at, self._balance.due_at, self._unclean.due_at
-        return earliest(self._sessions.deadline(), *rounds)
+        return earliest(self._sessions.deadline(), *(each.due_at for each in self._rounds))
+
+    @property
+    def _rounds(self) -> tuple[Round, ...]:
+        return self._no_op, self._balance, self._unclean, self._tokens
 
     def take_outputs(self) -> list[Reply]:
         """All answers that became due."""
@@ -282,9 +303,8 @@ class Controller:
         image = self._kernel.latest
         self._sessions.start(image.brokers.values(), now, image.offset, self._former_controller)
         self._trace.event(events.ControllerActivated(epoch=epoch, offset=image.offset))
-        self._no_op.start(now)
-        self._balance.start(now)
-        self._unclean.start(now)
+        for each in self._rounds:
+            each.start(now)
         opening = activation_records(image, self._config, self.first)
         if self._submit(ControllerDecision(None, opening), now) is not None:
             if self._trace.measures:
@@ -297,9 +317,8 @@ class Controller:
         for reply_to in self._long.clear():
             self._answer(reply_to, _NOT_CONTROLLER)
         self._sessions.stop()
-        self._no_op.stop()
-        self._balance.stop()
-        self._unclean.stop()
+        for each in self._rounds:
+            each.stop()
         self._trace.event(events.ControllerResigned(reason=reason, epoch=epoch, leader=leader_id))
 
     # The cycle -----------------------------------------------------------------------------
@@ -320,6 +339,7 @@ class Controller:
             config=self._config,
             prng=self._prng,
             trace=self._trace,
+            wall_ms=self._now + self.wall_offset_ms,
             departing=self._long.departing,
         )
 
@@ -434,25 +454,18 @@ class Controller:
         assert self._quorum is not None, "features of a controller without a quorum"
         return decide_update_features(self._view(), self._quorum, request)
 
-    def _decide_producer_ids(self, request: messages.AllocateProducerIds) -> ControllerDecision:
-        view = self._view()
-        broker = view.check_broker_epoch(request.broker_id, request.broker_epoch)
-        first, count = view.image.next_producer_id, self._config.producer_id_block_size
-        record = ProducerIdsRecord(
-            broker_id=broker.node_id,
-            broker_epoch=broker.broker_epoch,
-            next_producer_id=first + count,
-        )
-        return ControllerDecision(messages.AllocateProducerIdsResult(first, count), [record])
-
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
     messages.RegisterController: brokers.decide_controller_registration,
+    messages.AllocateProducerIds: brokers.decide_producer_ids,
     messages.ListReassignments: decide_list_reassignments,
     messages.AlterScramCredentials: decide_alter_scram,
     CreateAcls: decide_create_acls,
     DeleteAcls: decide_delete_acls,
     AlterClientQuotas: decide_alter_quotas,
+    CreateToken: decide_create_token,
+    RenewToken: decide_renew_token,
+    ExpireToken: decide_expire_token,
 }
 """Requests that are decided by the metadata alone."""
 
@@ -469,8 +482,7 @@ _SLICED_DECIDERS: Final[dict[type, Callable[[View, Any], Slices]]] = {
 """The same, in slices."""
 
 _STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any], ControllerDecision]]] = {
-    messages.AllocateProducerIds: Controller._decide_producer_ids,
-    messages.UpdateFeatures: Controller._decide_features,
+    messages.UpdateFeatures: Controller._decide_features
 }
 """Requests that need more than the metadata."""
 

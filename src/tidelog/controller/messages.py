@@ -23,6 +23,13 @@ from tidelog.controller.acl_messages import (
     DeleteAclsResult,
 )
 from tidelog.controller.quota_messages import AlterClientQuotas, AlterClientQuotasResult
+from tidelog.controller.token_messages import (
+    CreateToken,
+    CreateTokenResult,
+    ExpireToken,
+    RenewToken,
+    TokenExpiry,
+)
 from tidelog.controller.topic_messages import (
     CreatePartitions,
     CreatePartitionsResult,
@@ -282,6 +289,9 @@ Request = (
     | CreateAcls
     | DeleteAcls
     | AlterClientQuotas
+    | CreateToken
+    | RenewToken
+    | ExpireToken
 )
 
 # Responses ---------------------------------------------------------------------------------
@@ -458,6 +468,8 @@ Response = (
     | CreateAclsResult
     | DeleteAclsResult
     | AlterClientQuotasResult
+    | CreateTokenResult
+    | TokenExpiry
     | AssignReplicasResult
     | UnregisterBrokerResult
     | UpdateFeaturesResult

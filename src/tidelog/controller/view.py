@@ -44,6 +44,8 @@ class View:
     config: ControllerConfig
     prng: Prng
     trace: Trace
+    wall_ms: int = 0
+    """Wall time of this node."""
     departing: frozenset[int] = frozenset()
     """The broker that a decision in slices takes out of all ISRs right now (`slices.py`)."""
 

@@ -228,8 +228,8 @@ class MetadataDelta:
     # Records that are only kept --------------------------------------------------------------
 
     def _on_kept(self, record: Any) -> None:
-        """Nothing reads these records: one is kept under its identity, the number of its kind and
-        what names one of that kind, until one with the same identity replaces or removes it."""
+        """One is kept under its identity, the number of its kind and what names one of that kind,
+        until one with the same identity replaces or removes it."""
         if self._kept is None:
             self._kept = dict(self.image.kept_records)
         kind = _REMOVED.get(type(record), type(record))

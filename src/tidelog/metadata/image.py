@@ -10,9 +10,7 @@ committed), and going back to an earlier state is a pointer assignment.
 Invariants (asserted in `metadata/invariants.py`): ISR within the replicas, leader within the ISR
 or absent, ISR and ELR disjoint, epochs never decreasing, both topic maps agree.
 
-Left out: delegation tokens. No component needs them yet; the newest record of each is kept as it is
-(`kept_records`), so that a snapshot loses nothing. SCRAM credentials are kept in the same way, and
-found there.
+SCRAM credentials and delegation tokens are kept as their newest records (`kept_records`).
 
 Source: KIP-500, KIP-631, KIP-966 (eligible leader replicas), KIP-858 (directories).
 """
@@ -24,6 +22,7 @@ from typing import Final, NamedTuple
 
 from tidelog.metadata.records import (
     AccessControlEntryRecord,
+    DelegationTokenRecord,
     MetadataRecord,
     UserScramCredentialRecord,
 )
@@ -51,6 +50,7 @@ TRANSACTION_VERSION: Final = "transaction.version"
 SHARE_VERSION: Final = "share.version"
 
 _SCRAM: Final = UserScramCredentialRecord.__record_id__
+_TOKEN: Final = DelegationTokenRecord.__record_id__
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -234,6 +234,16 @@ class MetadataImage:
         """All of them, by name and mechanism."""
         found = [r for r in self.kept_records.values() if isinstance(r, UserScramCredentialRecord)]
         return sorted(found, key=lambda record: (record.name, record.mechanism))
+
+    def token(self, token_id: str) -> DelegationTokenRecord | None:
+        """A delegation token, which may have expired."""
+        record = self.kept_records.get((_TOKEN, token_id))
+        assert record is None or isinstance(record, DelegationTokenRecord), f"{record!r}"
+        return record
+
+    def tokens(self) -> list[DelegationTokenRecord]:
+        """All of them, in the order in which they became known."""
+        return [r for r in self.kept_records.values() if isinstance(r, DelegationTokenRecord)]
 
     def is_active(self, node_id: int) -> bool:
         """Whether a broker is registered, unfenced and not in controlled shutdown."""

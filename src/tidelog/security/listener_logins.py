@@ -17,7 +17,7 @@ from tidelog.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE, SCRAM_MODULE
 from tidelog.security.oauthbearer import OAuthClient, OAuthServer
 from tidelog.security.plain import PlainClient, PlainServer, PlainUsers
 from tidelog.security.sasl import SaslClient, SaslServer
-from tidelog.security.scram import CredentialOf, SaltedPasswords, ScramClient, ScramServer
+from tidelog.security.scram import Accounts, SaltedPasswords, ScramClient, ScramServer
 from tidelog.security.tokens import Judge, Keys, SignedTokens, UnsecuredTokens
 
 _MODULE_OF: Final = {
@@ -51,15 +51,15 @@ class ListenerLogins:
     """Makes the server's side of the logins at one listener."""
 
     def __init__(
-        self, sasl: ListenerSasl, credential_of: CredentialOf, secrets: NodeSecrets, keys: Keys
+        self, sasl: ListenerSasl, accounts: Accounts, secrets: NodeSecrets, keys: Keys
     ) -> None:
         """Raises `UsageError` for a JAAS string that cannot be used."""
         # The names of the mechanisms, as clients see them.
         self.mechanisms = tuple(map(str, sasl.mechanisms))
         # How long a session lasts, by mechanism; 0 is for ever.
         self.session_ms = sasl.session_ms
-        # SCRAM's users.
-        self._credential_of = credential_of
+        # SCRAM's users and tokens.
+        self._accounts = accounts
         self._secrets = secrets
         jaas = {m: read_jaas(m, setting) for m, setting in sasl.jaas.items()}
         # PLAIN's users.
@@ -77,7 +77,7 @@ class ListenerLogins:
             return OAuthServer(self._judge, wall_ms)
         secrets = self._secrets
         nonce = secrets.entropy.nonce()
-        return ScramServer(mechanism, self._credential_of, nonce, secrets.key)
+        return ScramServer(mechanism, self._accounts, nonce, secrets.key)
 
 
 def _judge(sasl: ListenerSasl, keys: Keys, jaas: Mapping[Mechanism, Jaas]) -> Judge:
@@ -127,7 +127,8 @@ class OwnLogin:
             return PlainClient(name, password)
         secrets = self._secrets
         nonce = secrets.entropy.nonce()
-        return ScramClient(self.mechanism, name, password, nonce, secrets.salted)
+        is_token = self.jaas.option("tokenauth").lower() == "true"
+        return ScramClient(self.mechanism, name, password, nonce, secrets.salted, is_token=is_token)
 
 
 def no_jaas(mechanism: Mechanism) -> Jaas:

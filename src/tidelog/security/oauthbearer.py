@@ -45,6 +45,7 @@ class OAuthServer:
         self.authenticated: str | None = None
         # When the token ends.
         self.ends_at_wall_ms: int | None = None
+        self.is_delegated = False
 
     def respond(self, token: bytes) -> bytes:
         """The answer to the token, or to the client's last word. Raises `AuthenticationFailed`."""

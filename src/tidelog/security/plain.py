@@ -54,6 +54,7 @@ class PlainServer:
         self.authenticated: str | None = None
         # A password has no end.
         self.ends_at_wall_ms: int | None = None
+        self.is_delegated = False
 
     def respond(self, token: bytes) -> bytes:
         """Takes the only message. Raises `AuthenticationFailed`."""

@@ -12,7 +12,7 @@ shows a token of a third party.
 A failed login says nothing about its reason to the client, except what its own message said
 wrongly; the operator reads the reason in the node's log.
 
-Left out: GSSAPI, which needs Kerberos; delegation tokens.
+Left out: GSSAPI, which needs Kerberos.
 """
 
 from typing import Protocol
@@ -39,6 +39,10 @@ class SaslServer(Protocol):
     @property
     def ends_at_wall_ms(self) -> int | None:
         """When what has proved that name ends, and the session with it; `None`: never."""
+
+    @property
+    def is_delegated(self) -> bool:
+        """Whether a delegation token of that user has proved it, and not the user."""
 
     def respond(self, token: bytes) -> bytes:
         """The answer to what the client says. Raises `AuthenticationFailed`."""

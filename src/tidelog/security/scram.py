@@ -15,8 +15,11 @@ that is made of the name and a secret of the node. So a client does not learn wh
 `p=` are refused, because no server here binds a channel: a machine in between cannot take the
 client's wish away (§6).
 
+A client that logs in with a delegation token (`delegation.py`) says so by the extension
+`tokenauth=true`; its name is that of the token, its password what the token's holder was given.
+
 Names are ASCII, with `=2C` for a comma and `=3D` for an equals sign, as in Kafka. Left out:
-SASLprep of names and passwords, delegation tokens, channel binding.
+SASLprep of names and passwords, channel binding.
 
 Source: RFC 5802, RFC 7677; Kafka's `ScramSaslServer`, which ends at once for unknown names.
 """
@@ -26,9 +29,8 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 from tidelog.limits import (
     MAX_SALTED_KEYS,
@@ -48,12 +50,14 @@ from tidelog.model import Mechanism, Secret
 from tidelog.security.sasl import AuthenticationFailed
 
 _BASE64: Final = r"[A-Za-z0-9+/]+={0,2}"
-_EXTENSIONS: Final = r"(?:,[A-Za-z]=[^,\x00]+)*"
+_EXTENSIONS: Final = r"(?:,[A-Za-z]+=[^,\x00]+)*"
+_BY_TOKEN: Final = "tokenauth=true"
 _NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
 _CLIENT_FIRST: Final = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization>{_NAME}))?,)"
-    rf"(?P<bare>(?P<reserved>m=[^,\x00]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    rf"(?P<bare>(?P<reserved>m=[^,\x00]+,)?n=(?P<name>{_NAME}),r=(?P<nonce>{_NONCE})"
+    rf"(?P<extensions>{_EXTENSIONS}))"
 )
 _SERVER_FIRST: Final = re.compile(
     rf"r=(?P<nonce>{_NONCE}),s=(?P<salt>{_BASE64}),i=(?P<iterations>[1-9][0-9]{{0,9}}){_EXTENSIONS}"
@@ -74,8 +78,24 @@ class ScramCredential:
     iterations: int
 
 
-CredentialOf = Callable[[Mechanism, str], ScramCredential | None]
-"""The credential of a user for a mechanism, as it is now."""
+class Account(NamedTuple):
+    """Who may log in by a name, and with what."""
+
+    user: str
+    """Who is logged in then."""
+    credential: ScramCredential
+    ends_at_wall_ms: int | None = None
+    """When the credential ends; a password has no end."""
+
+
+class Accounts(Protocol):
+    """Who may log in, as it is now."""
+
+    def of_user(self, mechanism: Mechanism, name: str) -> Account | None:
+        """With a password."""
+
+    def of_token(self, mechanism: Mechanism, token_id: str) -> Account | None:
+        """With a delegation token."""
 
 
 def fake_credential(mechanism: Mechanism, name: str, secret: bytes) -> ScramCredential:
@@ -91,28 +111,27 @@ def fake_credential(mechanism: Mechanism, name: str, secret: bytes) -> ScramCred
 class ScramServer:
     """The server's side of one login."""
 
-    def __init__(
-        self, mechanism: Mechanism, credential_of: CredentialOf, nonce: str, secret: bytes
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, accounts: Accounts, nonce: str, secret: bytes) -> None:
         self._mechanism = mechanism
         # Who exists.
-        self._credential_of = credential_of
+        self._accounts = accounts
         # The server's part of the nonce, then all of it.
         self._nonce = nonce
         # Of the node: makes salts for names that do not exist.
         self._secret = secret
-        # What the first message said: its header, the name, and what both sides will sign of it.
+        # What the first message said: its header, and what both sides will sign of it.
         self._header = ""
-        self._name = ""
         self._signed = ""
-        # Of the user, or a fake one; `None` before the first message.
+        # Of the name, or a fake one; `None` before the first message.
         self._credential: ScramCredential | None = None
-        # Whether the user exists.
-        self._is_known = False
+        # Who has that name; `None` where no user and no token has it.
+        self._account: Account | None = None
         # The name, once it is proved.
         self.authenticated: str | None = None
-        # A password has no end.
+        # When the credential ends.
         self.ends_at_wall_ms: int | None = None
+        # Whether the client logs in with a token.
+        self.is_delegated = False
 
     def respond(self, token: bytes) -> bytes:
         """The answer to the client's first or final message. Raises `AuthenticationFailed`."""
@@ -131,11 +150,12 @@ class ScramServer:
         if first["authorization"] and _unescaped(first["authorization"]) != name:
             message = "Client requested an authorization id that is different from username"
             raise AuthenticationFailed(message, message)
-        credential = self._credential_of(self._mechanism, name)
+        self.is_delegated = _BY_TOKEN in first["extensions"].split(",")
+        find = self._accounts.of_token if self.is_delegated else self._accounts.of_user
+        account = self._account = find(self._mechanism, name)
         fake = fake_credential(self._mechanism, name, self._secret)
-        self._is_known = credential is not None
-        self._credential = credential = credential or fake
-        self._name, self._header = name, first["header"]
+        self._credential = credential = fake if account is None else account.credential
+        self._header = first["header"]
         self._nonce = first["nonce"] + self._nonce
         answer = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}"
         self._signed = f"{first['bare']},{answer}"
@@ -156,11 +176,13 @@ class ScramServer:
         proof = _from_base64(final["proof"])
         key = _xor(proof, signature) if len(proof) == len(signature) else b""
         proved = stored_key(self._mechanism, key)
-        is_proved = hmac.compare_digest(proved, credential.stored_key)
-        if not (is_proved and self._is_known):
-            reason = "a wrong password" if self._is_known else "a user that does not exist"
-            raise AuthenticationFailed(reason)
-        self.authenticated = self._name
+        is_proved, account = hmac.compare_digest(proved, credential.stored_key), self._account
+        if account is None:
+            what = "a token" if self.is_delegated else "a user"
+            raise AuthenticationFailed(f"{what} that does not exist")
+        if not is_proved:
+            raise AuthenticationFailed("a wrong password")
+        self.authenticated, self.ends_at_wall_ms = account.user, account.ends_at_wall_ms
         return f"v={_base64(hmac.digest(credential.server_key, signed, digest))}"
 
 
@@ -186,8 +208,16 @@ class ScramClient:
     """The client's side of one login."""
 
     def __init__(
-        self, mechanism: Mechanism, name: str, password: Secret, nonce: str, salted: SaltedPasswords
+        self,
+        mechanism: Mechanism,
+        name: str,
+        password: Secret,
+        nonce: str,
+        salted: SaltedPasswords,
+        *,
+        is_token: bool = False,
     ) -> None:
+        """With `is_token` the name is that of a delegation token."""
         self._mechanism = mechanism
         # With what it logs in.
         self._password = password
@@ -197,6 +227,8 @@ class ScramClient:
         self._salted = salted
         # The first message without its header.
         self._bare = f"n={_escaped(name)},r={nonce}"
+        if is_token:
+            self._bare += f",{_BY_TOKEN}"
         # How many messages were sent.
         self._sent = 0
         # What the server must say last.

@@ -65,6 +65,11 @@ class LocalSecurity:
         """What a user's client needs, in the names of Kafka's clients."""
         return self.directory / f"{user}.properties"
 
+    @property
+    def _token_key(self) -> Path:
+        """What the nodes make the secrets of delegation tokens with."""
+        return self.directory / "delegation-tokens.key"
+
     def prepare(self, node_ids: list[int]) -> None:
         """Makes what is not there yet."""
         # It takes a moment to import, and only protected clusters need it.
@@ -78,6 +83,8 @@ class LocalSecurity:
             if not path.exists():
                 hosts = HOSTS if name not in USERS else ()
                 write_secret(path, authority.issue(name, hosts))
+        if not self._token_key.exists():
+            write_secret(self._token_key, token_urlsafe(_PASSWORD_BYTES))
         for user in USERS:
             path = self.properties_file(user)
             password = self.password(user) if path.exists() else token_urlsafe(_PASSWORD_BYTES)
@@ -99,6 +106,10 @@ class LocalSecurity:
             "authorizer.class.name": STANDARD_AUTHORIZER,
             "super.users": ";".join(f"User:{name}" for name in rulers),
         }
+
+    def node_secrets(self) -> dict[str, str]:
+        """What it has that others must not read, the same for all nodes."""
+        return {"delegation.token.secret.key": self._token_key.read_text(encoding="utf-8")}
 
     def first_users(self) -> list[str]:
         """The users, as `tidelog format --add-scram` takes them."""

@@ -75,10 +75,12 @@ def plan_cluster(
         # Wrong properties are refused here, before anything is written or started.
         parse_node_config(settings[node.node_id])
     try:
+        secrets: Mapping[str, str] = {}
         if security is not None:
             security.prepare([node.node_id for node in nodes])
+            secrets = security.node_secrets()
         for node in nodes:
-            _write_properties(node, settings[node.node_id])
+            _write_properties(node, {**settings[node.node_id], **secrets}, secret=bool(secrets))
     except OSError as error:
         raise UsageError(
             f"`{data_dir}` cannot be written: {error.strerror}",
@@ -87,9 +89,10 @@ def plan_cluster(
     return state
 
 
-def _write_properties(node: LocalNode, settings: Mapping[str, str]) -> None:
+def _write_properties(node: LocalNode, settings: Mapping[str, str], *, secret: bool) -> None:
     Path(node.directory).mkdir(parents=True, exist_ok=True)
     text = format_properties(settings, "Written by tidelog for a local cluster.")
+    node.properties_file.touch(mode=0o600 if secret else 0o644)
     node.properties_file.write_text(text, encoding="utf-8")
 
 

@@ -14,20 +14,22 @@ from tidelog.wire.schema import read_entity, write_entity
 _VERSION: Final = b"\x00\x00"
 
 
-def pack(principal_type: str, name: str) -> bytes:
-    """A principal that was not authenticated by a delegation token."""
+def pack(principal_type: str, name: str, *, by_token: bool = False) -> bytes:
+    """A principal, and whether a delegation token has proved it."""
     out = bytearray(_VERSION)
-    write_entity(
-        out, make(DefaultPrincipalData, type_=principal_type, name=name, token_authenticated=False)
+    entity = make(
+        DefaultPrincipalData, type_=principal_type, name=name, token_authenticated=by_token
     )
+    write_entity(out, entity)
     return bytes(out)
 
 
-def parse(data: bytes) -> tuple[str, str]:
-    """Type and name. Raises `MalformedFrame`, for versions that are not known, too."""
+def parse(data: bytes) -> tuple[str, str, bool]:
+    """Type, name, and whether a delegation token has proved them. Raises `MalformedFrame`, for
+    versions that are not known, too."""
     if data[: len(_VERSION)] != _VERSION:
         raise MalformedFrame(f"a principal of version `{data[: len(_VERSION)].hex()}`")
     entity, end = read_entity(DefaultPrincipalData, data, len(_VERSION))
     if end != len(data):
         raise MalformedFrame(f"`{len(data) - end}` bytes behind a principal")
-    return str(entity.type_), str(entity.name)
+    return str(entity.type_), str(entity.name), bool(entity.token_authenticated)

@@ -77,20 +77,25 @@ def add_user(node: OneNode, name: str, password: str, mechanism: Mechanism) -> N
     assert error_of(answer.results[0].error_code) is ErrorCode.NONE
 
 
-def client_login(mechanism: Mechanism, name: str, password: str) -> ClientLogin:
+def client_login(
+    mechanism: Mechanism, name: str, password: str, *, is_delegated: bool = False
+) -> ClientLogin:
     """The client's part of a login; the password of OAUTHBEARER is a token."""
     secrets = NodeSecrets.from_seed(5)
     if mechanism is Mechanism.OAUTHBEARER:
         own = OwnLogin(mechanism, None, secrets)
         own.token = Secret(password)
         return ClientLogin(own, "client")
-    setting = JaasSetting("sasl.jaas.config", Secret(jaas(mechanism, name, password) + ";"))
+    end = " tokenauth=true;" if is_delegated else ";"
+    setting = JaasSetting("sasl.jaas.config", Secret(jaas(mechanism, name, password) + end))
     return ClientLogin(OwnLogin(mechanism, setting, secrets), "client")
 
 
-def log_in(wire: Wire, mechanism: Mechanism, name: str, password: str) -> ClientLogin:
-    """Logs in. Raises `LoginRefused`."""
-    login = client_login(mechanism, name, password)
+def log_in(
+    wire: Wire, mechanism: Mechanism, name: str, password: str, *, is_delegated: bool = False
+) -> ClientLogin:
+    """Logs in, maybe with a delegation token. Raises `LoginRefused`."""
+    login = client_login(mechanism, name, password, is_delegated=is_delegated)
     request: bytes | None = login.start()
     while request is not None:
         wire.send(request)

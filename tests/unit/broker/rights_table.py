@@ -168,3 +168,10 @@ FREE: Final = frozenset((K.API_VERSIONS, K.SASL_HANDSHAKE, K.SASL_AUTHENTICATE))
 """What everybody may use."""
 BY_ANSWER: Final = frozenset((K.LIST_GROUPS, K.LIST_TRANSACTIONS))
 """What everybody may ask, with an answer that is cut down."""
+BY_TOKEN_RULES: Final = frozenset(
+    (
+        *(K.CREATE_DELEGATION_TOKEN, K.RENEW_DELEGATION_TOKEN),
+        *(K.EXPIRE_DELEGATION_TOKEN, K.DESCRIBE_DELEGATION_TOKEN),
+    )
+)
+"""What depends on the owner of a token, and on how the client has logged in."""

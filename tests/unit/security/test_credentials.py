@@ -7,7 +7,7 @@ from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.metadata.records import RemoveUserScramCredentialRecord
 from tidelog.metadata.scram_keys import SCRAM_NUMBERS, scram_record
-from tidelog.model import Mechanism
+from tidelog.model import NO_SECRET, Mechanism
 from tidelog.security.credentials import Credentials
 
 USER = scram_record("ada", Mechanism.SCRAM_SHA_512, bytes(64), b"salt", 4096)
@@ -15,11 +15,11 @@ USER = scram_record("ada", Mechanism.SCRAM_SHA_512, bytes(64), b"salt", 4096)
 
 def test_a_first_user_is_known_while_the_first_records_arrive() -> None:
     """They are a transaction, of which a node may have applied the beginning only."""
-    credentials = Credentials()
+    credentials = Credentials(NO_SECRET)
     credentials.first_users = (USER,)
 
     def knows() -> bool:
-        return credentials.find(Mechanism.SCRAM_SHA_512, "ada") is not None
+        return credentials.of_user(Mechanism.SCRAM_SHA_512, "ada") is not None
 
     assert knows()
     image = EMPTY_IMAGE

@@ -19,6 +19,7 @@ from tidelog.metadata.scram_keys import (
 from tidelog.model import Mechanism, Secret
 from tidelog.security.sasl import AuthenticationFailed
 from tidelog.security.scram import (
+    Account,
     SaltedPasswords,
     ScramClient,
     ScramCredential,
@@ -30,6 +31,7 @@ SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 CLIENT_NONCE = "rOprNGfwEbeRWgbNEkqO"
 SERVER_NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 BOTH = [Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512]
+ENDS_AT = 9_000_000
 USERS = {"user": "pencil", "a,b=c": "pencil"}
 
 
@@ -40,18 +42,29 @@ def credential(mechanism: Mechanism, password: str, iterations: int = 4096) -> S
     return ScramCredential(SALT, record.stored_key, record.server_key, iterations)
 
 
-def find(mechanism: Mechanism, name: str) -> ScramCredential | None:
-    return credential(mechanism, USERS[name]) if name in USERS else None
+class Known:
+    """The users with their passwords, and the token `t1` of alice."""
+
+    def of_user(self, mechanism: Mechanism, name: str) -> Account | None:
+        return Account(name, credential(mechanism, USERS[name])) if name in USERS else None
+
+    def of_token(self, mechanism: Mechanism, token_id: str) -> Account | None:
+        code = credential(mechanism, "code")
+        return Account("alice", code, ENDS_AT) if token_id == "t1" else None
 
 
 def server(mechanism: Mechanism = BOTH[0]) -> ScramServer:
-    return ScramServer(mechanism, find, SERVER_NONCE, b"the node's secret")
+    return ScramServer(mechanism, Known(), SERVER_NONCE, b"the node's secret")
 
 
 def client(
-    mechanism: Mechanism = BOTH[0], name: str = "user", password: str = "pencil"
+    mechanism: Mechanism = BOTH[0],
+    name: str = "user",
+    password: str = "pencil",
+    is_token: bool = False,
 ) -> ScramClient:
-    return ScramClient(mechanism, name, Secret(password), CLIENT_NONCE, SaltedPasswords())
+    secret, salted = Secret(password), SaltedPasswords()
+    return ScramClient(mechanism, name, secret, CLIENT_NONCE, salted, is_token=is_token)
 
 
 def test_the_example_of_rfc_7677():
@@ -168,7 +181,7 @@ def test_a_spoilt_final_message_fails(spoil: Callable[[bytes], bytes]):
 def test_a_final_message_is_worth_nothing_in_another_login():
     them, us = server(), client()
     final = us.respond(them.respond(us.respond(b"")))
-    other = ScramServer(BOTH[0], find, "anotherNonce", b"secret")
+    other = ScramServer(BOTH[0], Known(), "anotherNonce", b"secret")
     other.respond(b"n,,n=user,r=" + CLIENT_NONCE.encode())
     with pytest.raises(AuthenticationFailed):
         other.respond(final)
@@ -228,3 +241,30 @@ def test_a_salt_does_not_say_whether_there_is_a_user():
         assert re.fullmatch(rb"[0-9a-z]{20,26}", fake.salt)
     assert salt_of(bytes(17)) == b"0"
     assert int(salt_of(b"\xff" * 32), 36) == 2**130 - 1
+
+
+@pytest.mark.parametrize("mechanism", BOTH)
+def test_a_token_logs_its_owner_in_until_it_ends(mechanism: Mechanism):
+    them, us = server(mechanism), client(mechanism, "t1", "code", is_token=True)
+    us.respond(them.respond(us.respond(them.respond(us.respond(b"")))))
+    assert us.is_complete
+    assert (them.authenticated, them.ends_at_wall_ms) == ("alice", ENDS_AT)
+    assert them.is_delegated
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "is_token", "reason"),
+    [
+        ("t1", "code", False, "a user that does not exist"),
+        ("user", "pencil", True, "a token that does not exist"),
+        ("t1", "pencil", True, "a wrong password"),
+    ],
+)
+def test_users_and_tokens_are_not_taken_for_each_other(
+    name: str, password: str, is_token: bool, reason: str
+):
+    """Nor does the first answer say whether there is such a token."""
+    them, us = server(), client(name=name, password=password, is_token=is_token)
+    with pytest.raises(AuthenticationFailed, match=reason):
+        them.respond(us.respond(them.respond(us.respond(b""))))
+    assert them.authenticated is None

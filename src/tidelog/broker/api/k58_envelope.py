@@ -51,6 +51,8 @@ class EnvelopedContext:
     """Who asked the broker that forwards."""
     host: str = ""
     """From which address."""
+    is_delegated: bool = False
+    """Whether a delegation token has proved who that is."""
     amend: Callable[[Entity], Entity] | None = None
     """Completes an answer with what was denied."""
     throttle_ms: int = 0
@@ -81,12 +83,14 @@ def refuse(outer: RequestContext, code: ErrorCode) -> None:
     _answer(outer, code, None)
 
 
-def request_of(frame: bytes, principal: Principal, host: str) -> Entity:
+def request_of(
+    frame: bytes, principal: Principal, host: str, *, is_delegated: bool = False
+) -> Entity:
     """An envelope around the request of a client at this address, header included."""
     return make(
         codec.request_class(ApiKey.ENVELOPE, VERSION),
         request_data=frame,
-        request_principal=principal_data.pack(*principal),
+        request_principal=principal_data.pack(*principal, by_token=is_delegated),
         client_host_address=_packed(host),
     )
 
@@ -103,6 +107,7 @@ class Opened(NamedTuple):
     """What was in an envelope."""
 
     principal: Principal
+    is_delegated: bool
     host: str
     header: RequestHeader
     api: ForwardedApi[Any]
@@ -112,7 +117,7 @@ class Opened(NamedTuple):
 def open_envelope(envelope: Entity, api_of: Callable[[ApiKey], Api[Any] | None]) -> Opened:
     """The request in an envelope. Raises `ProtocolError` with the code that refuses it."""
     try:
-        principal = Principal(*principal_data.parse(bytes(envelope.request_principal or b"")))
+        kind, name, is_delegated = principal_data.parse(bytes(envelope.request_principal or b""))
     except MalformedFrame as fault:
         raise ProtocolError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, fault.message) from fault
     if len(envelope.client_host_address) not in _ADDRESS_BYTES:
@@ -122,13 +127,14 @@ def open_envelope(envelope: Entity, api_of: Callable[[ApiKey], Api[Any] | None])
         header, offset = parse_header(frame)
         api = api_of(header.api_key)
         if not isinstance(api, ControllerApi | QuorumQueryApi | VoterChangeApi):
-            name = header.api_key.name
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, f"an envelope around `{name}`")
+            text = f"an envelope around `{header.api_key.name}`"
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
         low, high = api.versions
         if not low <= header.api_version <= high:
             raise MalformedFrame(f"an envelope around version `{header.api_version}`")
         host = str(ip_address(envelope.client_host_address))
-        return Opened(principal, host, header, api, codec.decode_request(header, frame, offset))
+        request = codec.decode_request(header, frame, offset)
+        return Opened(Principal(kind, name), is_delegated, host, header, api, request)
     except MalformedFrame as fault:
         raise ProtocolError(ErrorCode.UNSUPPORTED_VERSION, fault.message) from fault
 

@@ -48,9 +48,10 @@ def test_an_api_that_does_not_say_what_it_requires_does_not_start():
 
 
 def test_every_api_but_hello_and_login_needs_a_right():
-    """DescribeCluster needs none on the broker listener, where it shows operations only."""
+    """A token may be renewed and ended by its owner and its renewers, whom its record names."""
     names = [api.name for api in APIS if not api.requires]
-    assert names == ["SaslHandshake", "ApiVersions", "SaslAuthenticate"]
+    by_record = ["RenewDelegationToken", "ExpireDelegationToken"]
+    assert names == ["SaslHandshake", "ApiVersions", "SaslAuthenticate", *by_record]
 
 
 def test_the_two_hot_apis_and_the_envelope_are_the_only_ones_of_their_kind():

@@ -102,7 +102,9 @@ def test_who_asks_must_be_named(controller_wire, principal, address, code):
 def test_an_envelope_of_ours_names_the_client():
     sixteen = request_of(b"frame", Principal("User", "bob"), "::1")
     assert sixteen.client_host_address == bytes(15) + b"\x01"
-    assert principal_data.parse(sixteen.request_principal) == ("User", "bob")
+    assert principal_data.parse(sixteen.request_principal) == ("User", "bob", False)
+    by_token = request_of(b"frame", Principal("User", "bob"), "::1", is_delegated=True)
+    assert principal_data.parse(by_token.request_principal) == ("User", "bob", True)
     assert request_of(b"frame", ANONYMOUS, "10.0.0.7").client_host_address == b"\x0a\0\0\x07"
 
 

@@ -1,0 +1,103 @@
+"""Who may ask about delegation tokens: a user who has logged in, and not with a token."""
+
+import pytest
+
+from tests.unit.broker.logged_in import metadata
+from tests.unit.broker.one_node import OneNode
+from tests.unit.broker.secured_node import add, entry
+from tests.unit.broker.token_holders import (
+    create,
+    describe,
+    expire,
+    holder,
+    principal,
+    renew,
+    token_node,
+    user,
+)
+from tidelog.errors import ErrorCode
+from tidelog.security.client_login import LoginRefused
+from tidelog.security.principal import Principal
+from tidelog.wire.values import error_of, to_timestamp_ms
+
+CREATE_TOKENS, USER = 13, 7
+
+
+def codes_of_all(wire) -> set[ErrorCode]:
+    answers = create(wire), renew(wire, b"code"), expire(wire, b"code"), describe(wire)
+    return {error_of(answer.error_code) for answer in answers}
+
+
+@pytest.fixture(scope="module")
+def node() -> OneNode:
+    return token_node()
+
+
+def test_a_token_logs_its_owner_in(node: OneNode):
+    made = create(user(node, "alice"))
+    assert error_of(made.error_code) is ErrorCode.NONE
+    wire = holder(node, made)
+    connection = node.broker.connections.get(wire.connection_id)
+    assert connection.principal == Principal("User", "alice")
+    assert metadata(wire) is not None
+
+
+def test_a_session_of_a_token_learns_nothing_of_tokens(node: OneNode):
+    wire = holder(node, create(user(node, "alice")))
+    assert codes_of_all(wire) == {ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
+
+
+def test_nothing_is_said_on_a_listener_without_logins():
+    wire = OneNode(delegation_token_secret_key="key").client()
+    assert codes_of_all(wire) == {ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
+    refused = create(wire)
+    assert (refused.principal_name, refused.token_requester_principal_name) == ("ANONYMOUS",) * 2
+    assert (refused.token_id, refused.hmac) == ("", b"")
+    assert to_timestamp_ms(refused.expiry_timestamp) == -1
+
+
+def test_without_a_common_key_there_are_no_tokens():
+    wire = user(token_node(delegation_token_secret_key=""), "alice")
+    assert codes_of_all(wire) == {ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED}
+
+
+def test_a_token_of_another_user_needs_the_right(node: OneNode):
+    denied = create(user(node, "alice"), owner="bob")
+    assert error_of(denied.error_code) is ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    assert (denied.principal_name, denied.token_requester_principal_name) == ("bob", "alice")
+    right = entry(CREATE_TOKENS, "User:bob", resource_type=USER, principal="User:alice")
+    assert add(node, right, wire=user(node, "node")) == [ErrorCode.NONE]
+    granted = create(user(node, "alice"), owner="bob")
+    assert error_of(granted.error_code) is ErrorCode.NONE
+    assert (granted.principal_name, granted.token_requester_principal_name) == ("bob", "alice")
+
+
+def test_renewers_are_users(node: OneNode):
+    wrong = create(user(node, "alice"), renewers=(principal("team", "Group"),))
+    assert error_of(wrong.error_code) is ErrorCode.INVALID_PRINCIPAL_TYPE
+
+
+def test_a_session_ends_with_its_token(node: OneNode):
+    made = create(user(node, "alice"), max_lifetime=2000)
+    wire = holder(node, made)
+    assert metadata(wire) is not None
+    node.advance(2001)
+    assert metadata(wire) is None
+    with pytest.raises(LoginRefused):
+        holder(node, made)
+
+
+def test_a_token_that_was_ended_begins_no_session(node: OneNode):
+    alice = user(node, "alice")
+    made = create(alice)
+    assert error_of(expire(alice, made.hmac).error_code) is ErrorCode.NONE
+    with pytest.raises(LoginRefused):
+        holder(node, made)
+
+
+def test_the_controller_removes_what_has_expired():
+    node = token_node(delegation_token_expiry_check_interval_ms="1000")
+    made = create(user(node, "alice"), max_lifetime=1500)
+    assert node.broker.image.token(made.token_id) is not None
+    node.advance(3000)
+    assert node.broker.image.token(made.token_id) is None

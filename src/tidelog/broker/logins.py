@@ -110,8 +110,9 @@ class Logins:
         self.wall_offset_ms = 0
         # Failed logins, in the order of their ends.
         self._refusals: deque[_Refusal] = deque()
-        # Logins by listener and by whether they succeeded.
-        self.counts: Counter[tuple[str, bool]] = Counter()
+        # Logins by the name of the listener.
+        self.succeeded: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
 
     # Connections ---------------------------------------------------------------------------
 
@@ -280,7 +281,7 @@ class Logins:
         connection.principal = principal
         connection.frames.allow(self._config.max_request_bytes)
         self._connections.unauthenticated.pop(connection.connection_id, None)
-        self.counts[connection.listener, True] += 1
+        self.succeeded[connection.listener] += 1
         self._trace.event(
             LoggedIn(
                 connection_id=connection.connection_id,
@@ -315,7 +316,7 @@ class Logins:
     def _report(self, connection: Connection, reason: str) -> None:
         login = connection.login
         assert login is not None, "a login fails where there is none"
-        self.counts[connection.listener, False] += 1
+        self.failed[connection.listener] += 1
         self._trace.event(
             LoginFailed(
                 connection_id=connection.connection_id,

@@ -44,7 +44,7 @@ from tidelog.config import NodeConfig
 from tidelog.env import effects
 from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.instant import Instant, earliest
-from tidelog.env.steps import Pauses
+from tidelog.env.steps import ClientFigures
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.swap import CleanedFlush
@@ -136,9 +136,10 @@ class Node:
         self._quorum.start(now)
 
     @property
-    def pauses(self) -> Pauses:
-        """How long it made clients wait, for those who read its figures."""
-        return self.broker.throttling.pauses
+    def client_figures(self) -> ClientFigures:
+        """What it counts of its clients."""
+        logins = self.broker.logins
+        return ClientFigures(self.broker.throttling.pauses, logins.succeeded, logins.failed)
 
     def _make_peer_answers(self) -> PeerAnswers:
         return PeerAnswers(

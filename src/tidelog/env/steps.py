@@ -30,6 +30,16 @@ class Pauses:
         self.sum_ms[name] += pause_ms
 
 
+@dataclass(frozen=True, slots=True)
+class ClientFigures:
+    """What a core counts of its clients, for those who read its figures."""
+
+    pauses: Pauses = field(default_factory=Pauses)
+    # Logins by the name of the listener.
+    logins: Counter[str] = field(default_factory=Counter)
+    failed_logins: Counter[str] = field(default_factory=Counter)
+
+
 class Steps:
     """The step that one node is in. Its components share it, by their `Trace`."""
 

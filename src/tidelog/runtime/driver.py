@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tidelog.env import effects
 from tidelog.env.disk import Disk, File, OfflineDisk
 from tidelog.env.instant import Instant
-from tidelog.env.steps import Pauses, Steps
+from tidelog.env.steps import ClientFigures, Steps
 from tidelog.env.trace import Level
 from tidelog.limits import CLOSE_LINGER_MS
 from tidelog.runtime import clock
@@ -79,8 +79,8 @@ class Core(Protocol):
     """What it is doing; the driver measures how long."""
 
     @property
-    def pauses(self) -> Pauses:
-        """How long it made clients wait."""
+    def client_figures(self) -> ClientFigures:
+        """What it counts of its clients."""
 
     def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""
@@ -137,8 +137,8 @@ class Driver:
         # Fetches keys and tokens; `None` where no listener has any.
         self._refreshing: Refreshing | None = None
         self.counters = Counters()
-        # Of clients beyond their quotas; the core counts.
-        self.pauses = core.pauses
+        # The core counts.
+        self.client_figures = core.client_figures
         # Connections that the core may name, by its id for them.
         self._connections: dict[int, Connection] = {}
         # Connections that the core closed and that still send what was queued.

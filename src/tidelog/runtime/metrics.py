@@ -142,16 +142,32 @@ METRICS: Final = (
     NodeMetric(
         "tidelog_throttled_total",
         "Requests and connections whose client had to wait, by `quota`.",
-        lambda driver: driver.pauses.counts,
+        lambda driver: driver.client_figures.pauses.counts,
         "counter",
         "quota",
     ),
     NodeMetric(
         "tidelog_throttled_seconds_total",
         "How long clients had to wait because of their quotas, together, by `quota`.",
-        lambda driver: {name: ms / 1000 for name, ms in driver.pauses.sum_ms.items()},
+        lambda driver: {
+            name: ms / 1000 for name, ms in driver.client_figures.pauses.sum_ms.items()
+        },
         "counter",
         "quota",
+    ),
+    NodeMetric(
+        "tidelog_logins_total",
+        "Logins of clients and of other nodes, by `listener`.",
+        lambda driver: driver.client_figures.logins,
+        "counter",
+        "listener",
+    ),
+    NodeMetric(
+        "tidelog_failed_logins_total",
+        "Logins that failed, and connections closed for want of one, by `listener`.",
+        lambda driver: driver.client_figures.failed_logins,
+        "counter",
+        "listener",
     ),
 )
 """All metrics of a node; `docs/reference/metrics.md` is made from this table."""

@@ -85,7 +85,7 @@ def test_a_client_that_logs_in_is_served_under_its_name(node: OneNode, mechanism
     log_in(wire, mechanism, "alice", password)
     assert ask_metadata(wire) is not None
     assert principal(wire) == Principal("User", "alice")
-    assert node.broker.logins.counts["PLAINTEXT", True] == 1
+    assert node.broker.logins.succeeded["PLAINTEXT"] == 1
 
 
 def test_versions_may_be_asked_for_before(node: OneNode):
@@ -203,7 +203,7 @@ def test_a_failed_login_is_answered_late_and_closed(
     node.settle()
     assert wire.closed
     assert failures(node) == [reason]
-    assert node.broker.logins.counts["PLAINTEXT", False] == 1
+    assert node.broker.logins.failed["PLAINTEXT"] == 1
 
 
 def test_scram_failures_all_read_the_same(node: OneNode):

@@ -359,7 +359,7 @@ class Pair:
 
     @property
     def logins(self) -> int:
-        return self.node.broker.logins.counts["PLAINTEXT", True]
+        return self.node.broker.logins.succeeded["PLAINTEXT"]
 
 
 def test_a_channel_logs_in_before_its_first_request():

@@ -25,7 +25,7 @@ from tidelog.env.effects import (
 )
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
-from tidelog.env.steps import Pauses, Steps
+from tidelog.env.steps import ClientFigures, Steps
 from tidelog.env.trace import TraceSink
 
 
@@ -39,7 +39,7 @@ class EchoCore:
     def __init__(self, disk: Disk) -> None:
         self.effects = EffectQueue()
         self.steps = Steps()
-        self.pauses = Pauses()
+        self.client_figures = ClientFigures()
         self.disk = disk
         self.inputs: list[Input] = []
         # Files that slices were sent of.

@@ -6,8 +6,17 @@ from pathlib import Path
 from tests.unit.runtime.cores import SlowCore
 from tests.unit.runtime.harness import Client, running_core
 from tests.unit.runtime.test_server import free_port, served
-from tidelog.runtime.driver import Counters
+from tidelog.runtime.driver import Counters, Driver
 from tidelog.runtime.metrics import METRICS, NodeCollector
+
+
+def samples_of(driver: Driver) -> dict[tuple[str, ...], float]:
+    """By name and label."""
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in NodeCollector(driver).collect()
+        for sample in family.samples
+    }
 
 
 def test_metrics_are_served_beside_the_protocol(tmp_path: Path) -> None:
@@ -36,11 +45,7 @@ def test_turns_and_their_slow_steps_are_metrics() -> None:
         client = running.client()
         for order in (b"work 30", b"tick 10", b"work 40"):
             assert client.ask(order) == order
-    samples = {
-        (sample.name, *sample.labels.values()): sample.value
-        for family in NodeCollector(running.driver).collect()
-        for sample in family.samples
-    }
+    samples = samples_of(running.driver)
     ticks = running.driver.counters.ticks
     turns, steps = "tidelog_runtime_turn_seconds", "tidelog_runtime_slow_steps"
     classes = {bound: samples[f"{turns}_bucket", bound] for bound in ("0.005", "0.01", "0.05")}
@@ -52,3 +57,13 @@ def test_turns_and_their_slow_steps_are_metrics() -> None:
     assert samples[f"{steps}_total", "CreateTopics"] == 2
     assert samples[f"{steps}_seconds_total", "CreateTopics"] == 0.07
     assert samples["tidelog_runtime_longest_step_seconds", "tick"] == 0.01
+
+
+def test_logins_are_metrics_by_their_listener() -> None:
+    core = SlowCore()
+    core.client_figures.logins["SASL_SSL"] += 3
+    core.client_figures.failed_logins["SASL_SSL"] += 1
+    with running_core(core, clock=lambda: core.now_ns) as running:
+        samples = samples_of(running.driver)
+    assert samples["tidelog_logins_total", "SASL_SSL"] == 3
+    assert samples["tidelog_failed_logins_total", "SASL_SSL"] == 1

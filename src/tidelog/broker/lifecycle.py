@@ -12,7 +12,9 @@ The cause, a wrong address or a quorum without a majority, is for the operator t
 
 A shutdown is controlled: heartbeats have `want_shut_down` until the controller has moved every
 leadership away and answers `should_shut_down`. When no controller can be found, or after
-`CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway.
+`CONTROLLED_SHUTDOWN_LIMIT_MS`, the broker leaves anyway. The controller waits until all others have
+applied that metadata, which their heartbeats say; so each of them sends one as soon as it has.
+Kafka's brokers wait for their next heartbeat, up to two seconds later.
 
 A log directory that fails is named in every heartbeat from then on (KIP-858), the first of which
 goes out at once. A broker whose controllers do not learn of it within `log.dir.failure.timeout.ms`
@@ -35,6 +37,7 @@ from tidelog.env.instant import LONG_AGO, NEVER, Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
+from tidelog.metadata.image import BrokerImage, MetadataImage
 from tidelog.model import NO_EPOCH, Uuid
 
 CATCH_UP_INTERVAL_MS: Final = 10
@@ -100,6 +103,11 @@ class BrokerLifecycle:
         self.broker_epoch = NO_EPOCH
         # The newest metadata by which all replicas here lead and follow; set by the node.
         self.metadata_offset = -1
+        # What the last heartbeat said of it; and the metadata that others wait for it to reach.
+        self._reported_offset = -1
+        self._awaited_offset = -1
+        # The other brokers that are leaving.
+        self._leaving: frozenset[int] = frozenset()
         # Log directories of the registration that have failed since; every heartbeat names them.
         self._offline_log_dirs: tuple[Uuid, ...] = ()
         # Whether the newest of them was in the call under way, and when to end unless an answer
@@ -177,19 +185,35 @@ class BrokerLifecycle:
         timeout_ms = self._config.broker.log_dir_failure_timeout_ms
         self._known_offline_by = min(self._known_offline_by, Instant(now + timeout_ms))
 
+    def on_image(self, image: MetadataImage) -> None:
+        """This node has published newer metadata."""
+        leaving = frozenset(each.node_id for each in image.brokers.values() if _is_leaving(each))
+        if leaving - self._leaving - {self._config.node_id}:
+            self._awaited_offset = image.offset
+        self._leaving = leaving
+
+    @property
+    def _is_awaited(self) -> bool:
+        return (
+            self.state is BrokerState.RUNNING
+            and self._reported_offset < self._awaited_offset <= self.metadata_offset
+        )
+
     def next_call(self, now: Instant) -> messages.RegisterBroker | messages.BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
         if self.state is BrokerState.LEAVING and now >= self._end_of_leaving():
             self._trace.event(events.ShutdownForced())
             self.state = BrokerState.GONE
         self._maybe_give_up(now)
-        if self._in_flight or now < self._next_call or self.state is BrokerState.GONE:
+        is_due = now >= self._next_call or self._is_awaited
+        if self._in_flight or not is_due or self.state is BrokerState.GONE:
             return None
         self._in_flight, self._called_at = True, now
         # A new registration does not name them any more.
         self._is_naming_offline = bool(self._offline_log_dirs)
         if self.state is BrokerState.REGISTERING:
             return self._registration
+        self._reported_offset = self.metadata_offset
         return messages.BrokerHeartbeat(
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
@@ -300,9 +324,14 @@ class BrokerLifecycle:
         """When the next call or the end of a shutdown is due."""
         if self.state is BrokerState.GONE:
             return None
-        next_call = NEVER if self._in_flight else self._next_call
+        next_call = Instant(0) if self._is_awaited else self._next_call
+        next_call = NEVER if self._in_flight else next_call
         registered_by = NEVER if self._registered_by is None else self._registered_by
         return min(next_call, self._end_of_leaving(), registered_by, self._known_offline_by)
 
     def _end_of_leaving(self) -> Instant:
         return self._leave_by if self._in_flight else min(self._leave_by, self._controller_by)
+
+
+def _is_leaving(broker: BrokerImage) -> bool:
+    return broker.in_controlled_shutdown and not broker.fenced

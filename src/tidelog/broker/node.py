@@ -210,7 +210,7 @@ class Node:
         ]
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
-            followers += [broker.share_states, broker.sharing]
+            followers += [broker.share_states, broker.sharing, broker_side.lifecycle]
         self._quorum_follower = QuorumFollower(
             broker=broker,
             quorum_link=self._links.quorum,

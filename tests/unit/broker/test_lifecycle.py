@@ -26,6 +26,9 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode
+from tidelog.metadata.delta import MetadataDelta
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
+from tidelog.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from tidelog.model import Endpoint, Uuid
 
 EPOCH = 40
@@ -407,3 +410,54 @@ def test_a_leaving_broker_is_gone_in_time_whatever_the_controller_does(seed):
             assert lifecycle.broker_epoch > 0
     assert stopped_at is not None
     assert now - stopped_at <= CONTROLLED_SHUTDOWN_LIMIT_MS + 60
+
+
+def image_with_leaving(offset: int, *node_ids: int) -> MetadataImage:
+    delta = MetadataDelta(EMPTY_IMAGE)
+    for node_id in node_ids:
+        delta.replay(a_registration(node_id), node_id)
+        leaves = BrokerRegistrationChangeRecord(
+            broker_id=node_id, broker_epoch=node_id, in_controlled_shutdown=1
+        )
+        delta.replay(leaves, offset)
+    return delta.apply(offset, 1)
+
+
+def a_registration(node_id: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=node_id,
+        incarnation_id=Uuid(bytes([node_id]) * 16),
+        broker_epoch=node_id,
+        end_points=(),
+        features=(),
+        rack=None,
+        fenced=False,
+    )
+
+
+def test_a_broker_says_at_once_that_it_knows_who_leaves():
+    """The one that leaves waits for that."""
+    life = Life().running()
+    life.lifecycle.on_image(image_with_leaving(50, 2))
+    assert life.call(100) is None
+    life.lifecycle.metadata_offset = 50
+    assert life.lifecycle.deadline() == 0
+    assert life.heartbeat(101).current_metadata_offset == 50
+    assert life.lifecycle.deadline() > 101
+    life.answer(UNFENCED, 102)
+    life.lifecycle.metadata_offset = 51
+    life.lifecycle.on_image(image_with_leaving(51, 2))
+    assert life.call(103) is None
+
+
+def test_its_own_leaving_and_that_of_a_registration_under_way_are_not_waited_for():
+    own = Life().running()
+    own.lifecycle.on_image(image_with_leaving(50, 1))
+    own.lifecycle.metadata_offset = 50
+    assert own.call(100) is None
+    new = Life()
+    assert isinstance(new.call(0), RegisterBroker)
+    new.lifecycle.on_image(image_with_leaving(50, 2))
+    new.lifecycle.metadata_offset = 50
+    new.answer(None, 1)
+    assert new.call(2) is None

@@ -63,7 +63,10 @@ def _from_proc(pid: int) -> tuple[str, str] | None:
         return None
     # The command name, which may hold anything, stands in parentheses before the other fields.
     fields = text.rpartition(")")[2].split()
-    return fields[0], fields[19]
+    state, threads, started = fields[0], int(fields[17]), fields[19]
+    # Its first thread has ended; another one waits for a disk, and keeps what the process has
+    # locked.
+    return ("D" if state == "Z" and threads > 1 else state), started
 
 
 def _from_ps(pid: int) -> tuple[str, str] | None:

@@ -2,6 +2,7 @@
 
     make bench-ingest-kills                        # 36 kills of five kinds, at most 40 minutes
     python -m bench.ingest_kills --kills 60 --seed 7 --minutes 90
+    python -m bench.ingest_kills --s3              # the table is on an S3 server
 
 Prints one line per burst of kills and ends with one line of JSON. Exit code 1 when a record is
 lost, twice or elsewhere. The rig is the tests' (`tests/pipeline/ingest_rig.py`), executors are
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from tests.pipeline.ingest_rig import KillPlan, run_kills
+from tests.s3_server import S3Server
 
 from tidelog.env.prng import Prng
 from tidelog.testing import LocalCluster
@@ -39,6 +41,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=40, help="no further kill after that")
     parser.add_argument("--master", default="local-cluster[2,1,1024]")
     parser.add_argument("--base-port", type=int)
+    parser.add_argument("--s3", action="store_true", help="the table is on an S3 server")
     parser.add_argument("--directory", type=Path, help="keep everything there")
     arguments = parser.parse_args()
     begun = time.monotonic()
@@ -46,6 +49,7 @@ def main() -> int:
         directory = arguments.directory or Path(temporary)
         with LocalCluster(3, data_dir=directory / "c", base_port=arguments.base_port) as cluster:
             cluster.create_topic("kills", partitions=3, replication_factor=3)
+            store = S3Server() if arguments.s3 else None
             plan = KillPlan(
                 kinds(arguments.kills, arguments.seed),
                 "kills",
@@ -53,9 +57,13 @@ def main() -> int:
                 arguments.master,
                 arguments.seed,
                 arguments.burst,
+                store=store,
+                place="" if store is None else store.place(),
             )
             until = begun + arguments.minutes * 60
             found = run_kills(cluster, plan, lambda text: print(text, flush=True), until)
+            if store is not None:
+                store.close()
     seconds = round(time.monotonic() - begun)
     print(json.dumps({"seed": arguments.seed, "seconds": seconds, **found.as_json()}))
     return 0 if found.is_exact else 1

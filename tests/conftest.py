@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.s3_server import S3Server
+
 # pytest-xdist sets 80 for its processes.
 os.environ.pop("COLUMNS", None)
 
@@ -27,3 +29,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     running = session("tests", "local[2]", conf, log_file)
     yield running
     running.stop()
+
+
+@pytest.fixture(scope="session")
+def object_store() -> Iterator["S3Server"]:
+    """An S3 server of one test process."""
+    from tests.s3_server import S3Server
+
+    running = S3Server()
+    yield running
+    running.close()

@@ -32,10 +32,12 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
-from deltalake import DeltaTable
+from pyarrow.fs import FileSelector
 
+from tests.s3_server import S3Server
 from tidelog.env.prng import Prng
 from tidelog.pipeline.jobs.ingest import BatchWriter
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.table import ingest_commits
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
@@ -60,6 +62,16 @@ class KillPlan:
     """So many kills before the ingest may recover; at most one broker is down at a time."""
     records_per_s: int = 300
     mode: str = "append"
+    store: S3Server | None = None
+    """Where the table is, if it is not in the directory."""
+    place: str = ""
+    """The table's address in the store."""
+
+    @property
+    def table(self) -> TableAddress:
+        if self.store is None:
+            return TableAddress.of(self.directory / "table")
+        return TableAddress.of(self.place, self.store.options)
 
 
 @dataclass
@@ -178,7 +190,7 @@ class IngestProcess:
         schema.write_text("number bigint")
         self._command = [
             *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
-            *("--topic", plan.topic, "--table", str(plan.directory / "table")),
+            *("--topic", plan.topic, "--table", str(plan.table)),
             *("--value-format", "json", "--value-schema", str(schema), "--mode", plan.mode),
             *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
             *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
@@ -188,6 +200,9 @@ class IngestProcess:
         scratch = plan.directory / "scratch"
         scratch.mkdir()
         self._environment = {**os.environ, "TMPDIR": str(scratch)}
+        if plan.store is not None:
+            self._command += ["--checkpoint", str(plan.directory / "checkpoint")]
+            self._environment |= plan.store.environment
         self._process: subprocess.Popen[bytes] | None = None
         # Everything that was ever seen below a run: (pid, start time).
         self._seen: set[tuple[int, str]] = set()
@@ -224,6 +239,20 @@ class IngestProcess:
         except ProcessLookupError:
             return False  # It has ended by itself meanwhile.
         return True
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def wait_for_end(self) -> None:
+        """Until the command has ended by itself, or was killed by others; its JVM dies too."""
+        assert self._process is not None
+        below = [pid for pid, line in self._below() if "SparkSubmit" in line]
+        self._process.wait(PATIENCE_S)
+        for pid in below:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> dict[str, Any]:
         """A SIGTERM; gives the summary that the command prints."""
@@ -381,27 +410,26 @@ def wait_for_table(plan: KillPlan, ingest: IngestProcess, records: int) -> None:
     def reached() -> bool:
         time.sleep(_POLL_S)
         ingest.keep_running()
-        return records_in_table(plan.directory / "table") >= max(records, 1)
+        return records_in_table(plan.table) >= max(records, 1)
 
     wait_until(reached, PATIENCE_S, f"{records} records in the table")
 
 
-def records_in_table(table: Path) -> int:
+def records_in_table(table: TableAddress) -> int:
     """The number of offsets in the table by its newest commit."""
-    if not DeltaTable.is_deltatable(str(table)):
+    if not table.is_table:
         return 0
-    newest = DeltaTable(str(table)).version()
-    metadata = next(iter(ingest_commits(table, newest)), {"positions": {}})
+    metadata = next(iter(ingest_commits(table, table.delta().version())), {"positions": {}})
     return sum(end for end, _ in metadata["positions"].values())
 
 
 def judge(cluster: LocalCluster, plan: KillPlan, feeder: Feeder, result: KillResult) -> None:
     """Reads the table without Spark and compares."""
-    place = plan.directory / "table"
-    delta = DeltaTable(str(place))
+    place = plan.table
+    delta = place.delta()
     columns = ["partition", "offset", "value"]
     rows = delta.to_pyarrow_table(columns=columns).to_pylist()
-    bad = DeltaTable(str(place / "_quarantine")).to_pyarrow_table(columns=columns).to_pylist()
+    bad = (place / "_quarantine").delta().to_pyarrow_table(columns=columns).to_pylist()
     numbers = [row["value"]["number"] for row in rows]
     # A good record in the quarantine has a number that no record has at its place.
     numbers += [n if n % 50 == 0 else -1 for n in (int(row["value"][12:-2]) for row in bad)]
@@ -412,12 +440,12 @@ def judge(cluster: LocalCluster, plan: KillPlan, feeder: Feeder, result: KillRes
     result.lost = sum(place not in values for place in feeder.acked.values())
     result.misplaced = sum(values.get(at, n) != n for n, at in feeder.acked.items())
     result.versions = delta.version()
-    written = sum(1 for _ in (place / f"topic={plan.topic}").glob("*.parquet"))
-    result.orphans = written - len(delta.file_uris())
+    written = place.files.get_file_info(FileSelector(f"topic={plan.topic}"))
+    result.orphans = len(written) - len(delta.file_uris())
     described = cluster.describe_topic(plan.topic, replica_logs=True)
     result.log_end_offsets = sum(
         max(log.log_end_offset for log in partition.replica_logs)
         for partition in described.partitions
     )
-    statuses = DeltaTable(str(place / "_continuity")).to_pyarrow_table().column("status")
+    statuses = (place / "_continuity").delta().to_pyarrow_table().column("status")
     result.violations = sum(status != "ok" for status in statuses.to_pylist())

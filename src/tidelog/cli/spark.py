@@ -15,8 +15,9 @@ from tidelog.cli.arguments import command, command_group, option
 from tidelog.cli.spark_campaign import campaign
 from tidelog.cli.spark_export import export
 from tidelog.cli.spark_health import health
-from tidelog.cli.spark_ingest import checkpoint_app, compact, ingest
+from tidelog.cli.spark_ingest import ingest
 from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
+from tidelog.cli.spark_tables import checkpoint_app, compact
 from tidelog.cli.spark_tools import fetch_jars, package, shell
 from tidelog.cli.terminal import TABLE, BadAnswer, Output, counted
 from tidelog.errors import UsageError

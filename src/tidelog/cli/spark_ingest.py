@@ -1,4 +1,4 @@
-"""`tidelog spark ingest`, `compact` and `checkpoint show`: topics into Delta tables.
+"""`tidelog spark ingest`: topics into Delta tables.
 
 An ingest is prepared before Spark starts, so that a wrong path or topic is reported at once.
 """
@@ -13,10 +13,7 @@ from tidelog.cli import terminal
 from tidelog.cli.arguments import (
     DEFAULT_DATA_DIR,
     Bootstrap,
-    argument,
     assignments,
-    command,
-    command_group,
     find_bootstrap,
     option,
     security,
@@ -24,29 +21,21 @@ from tidelog.cli.arguments import (
 from tidelog.cli.spark_failures import spark_failure, unreachable
 from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_topic, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
-from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, OutputFormat, WorkFailed
+from tidelog.cli.spark_tables import STORE_HINT, Table, TableOptions
+from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.pipeline.typed.formats import Format, Mode
 
 if TYPE_CHECKING:
     from tidelog.pipeline.jobs.ingest_plan import IngestPlan
     from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
+    from tidelog.pipeline.tables.addresses import TableAddress
 
 MASTER: Final = "local[*,4]"
 """All cores; a task whose worker dies is tried again, which plain `local[*]` would not do."""
 _EACH: Final = "{topic}"
 """In a path: the name of each topic."""
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
-
-checkpoint_app = command_group("Checkpoints of ingests.", no_args_is_help=True)
-
-Table = Annotated[
-    Path,
-    option(
-        "--table", "The Delta table's directory; with {topic} in it, one for each topic.", "PATH"
-    ),
-]
-
 
 Topics = Annotated[
     list[str] | None, option("--topic", "A topic to read; give it several times.", "NAME")
@@ -63,7 +52,7 @@ Checkpoint = Annotated[
     Path | None,
     option(
         "--checkpoint",
-        "Where Spark notes its batches. Default: inside the table's directory.",
+        "A directory where Spark notes its batches. Default: inside the table's.",
         "DIR",
     ),
 ]
@@ -169,6 +158,7 @@ Conf = Annotated[
 
 def ingest(
     table: Table,
+    table_options: TableOptions = None,
     topics: Topics = None,
     topic_pattern: Pattern = None,
     bootstrap: Bootstrap = None,
@@ -206,6 +196,7 @@ def ingest(
     login = _connection(bootstrap)
     given: dict[str, Any] = {"starting_offsets": starting_offsets, "interval_s": interval_s}
     given["options"] = {**login, **assignments(options)}
+    given["table_options"] = assignments(table_options)
     rows = _upsert_key(mode, key), transform, partition_by
     _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
@@ -215,7 +206,7 @@ def ingest(
 
         fields = given | _layouts(topic, asked, registry) | _rows(*rows)
         place = _of_any(topic, checkpoint)
-        return IngestPlan(servers, topic, _of(topic, table), checkpoint=place, **fields)
+        return IngestPlan(servers, topic, _of(topic, table), place, **fields)
 
     with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics
@@ -231,7 +222,7 @@ def ingest(
 
 def _run(
     chosen: "ChosenTopics",
-    table: Path,
+    table: str,
     where: tuple[str, dict[str, str]],
     metrics_port: int | None,
     *,
@@ -257,10 +248,11 @@ def _run(
 
         joining = chosen.joining if chosen.may_grow else None
         results = ingest_all(spark, prepared, on_progress, is_over, joining)
-        tables = dict.fromkeys(_of(topic, table) for topic in results)
-        faults = {one: _faults(spark, one) for one in tables} if verify else {}
+        tables = {topic: chosen.prepared[topic].table.address for topic in results}
+        checked = dict.fromkeys(tables.values()) if verify else {}
+        faults = {one: _faults(spark, one) for one in checked}
     return [
-        Done(topic, _of(topic, table), result, faults.get(_of(topic, table)), schemas_of(one))
+        Done(topic, _of(topic, table), result, faults.get(tables[topic]), schemas_of(one))
         for topic, result in results.items()
         for one in [chosen.prepared[topic]]
     ]
@@ -311,11 +303,11 @@ def _topics(
     return topics
 
 
-def _of(topic: str, place: Path) -> Path:
-    return Path(str(place).replace(_EACH, topic))
+def _of(topic: str, place: str) -> str:
+    return place.replace(_EACH, topic)
 
 
-def _faults(spark: Any, table: Path) -> list[Any]:
+def _faults(spark: Any, table: "TableAddress") -> list[Any]:
     """What is wrong with the whole table, by its rows."""
     from tidelog.pipeline.jobs.table import (
         faults,
@@ -332,7 +324,7 @@ def _faults(spark: Any, table: Path) -> list[Any]:
 
 
 def _of_any(topic: str, place: Path | None) -> Path | None:
-    return None if place is None else _of(topic, place)
+    return None if place is None else Path(_of(topic, str(place)))
 
 
 def _layouts(
@@ -392,9 +384,15 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 
 
 @contextmanager
-def _named_failures(topics: Sequence[str], table: Path) -> Iterator[None]:
+def _named_failures(topics: Sequence[str], table: str) -> Iterator[None]:
     """Failures, with the topics and the table. Raises `WorkFailed`, `UsageError`."""
-    from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
+    from tidelog.pipeline.errors import (
+        ClusterUnavailable,
+        JobFailed,
+        OtherWriter,
+        StoreUnavailable,
+        TableConflict,
+    )
 
     try:
         yield
@@ -413,80 +411,7 @@ def _named_failures(topics: Sequence[str], table: Path) -> Iterator[None]:
             f"the ingest of `{', '.join(topics)}` into `{table}` ended: {found.message}",
             hint or "table and checkpoint are usable as they are; fix the cause and run it again",
         ) from error
+    except StoreUnavailable as error:
+        raise NoAnswer(str(error), STORE_HINT) from error
     except ClusterUnavailable as error:
         raise unreachable(error) from error
-
-
-# Compaction ----------------------------------------------------------------------------------
-
-
-def compact(
-    table: Table,
-    target_mb: Annotated[
-        int, option("--target-mb", "About how large files become.", "MB", min=1)
-    ] = 128,
-    vacuum_hours: Annotated[
-        int | None,
-        option(
-            "--vacuum-hours",
-            "Remove files from the disk that the table has not named for so long; its older "
-            "versions are gone then. At least 1.",
-            "H",
-        ),
-    ] = None,
-    output: Output = TABLE,
-) -> None:
-    """Rewrite a table's small files into large ones, and check that the rows are the same.
-
-    Readers and a running ingest are not disturbed. Starts no Spark.
-    """
-    with needs_spark():
-        from tidelog.pipeline.errors import OtherWriter, TableConflict
-        from tidelog.pipeline.tables.compaction import compact as run_compaction
-    try:
-        with terminal.progress("rewriting small files"):
-            done = run_compaction(table, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
-    except OtherWriter as error:
-        hint = "run it again when no other job rewrites the table"
-        raise NoAnswer(str(error), hint) from error
-    except TableConflict as error:
-        hint = "the version that the message names is right; report this as a bug"
-        raise WorkFailed(str(error), hint) from error
-    terminal.print_answer(
-        output,
-        terminal.plain(done),
-        f"{done.files_before} files became {done.files_after}: {done.rewritten} were rewritten "
-        f"with {done.rows:,} rows, {done.vacuumed} removed from the disk; version {done.version}",
-    )
-
-
-# Checkpoints ---------------------------------------------------------------------------------
-
-
-@command(checkpoint_app, "show", "spark checkpoint show tables/orders/_checkpoints/orders")
-def checkpoint_show(
-    directory: Annotated[Path, argument("DIR", "The checkpoint.")], output: Output = TABLE
-) -> None:
-    """Show what a checkpoint is about, which ranges it planned, and which are committed."""
-    from tidelog.pipeline.tables.checkpoint import describe
-
-    found = describe(directory)
-    if output is OutputFormat.JSON:
-        terminal.print_json(found)
-        return
-    identity = found["identity"] or {}
-    about = [(name, str(identity[name])) for name in ("topic", "table", "app") if name in identity]
-    about += [("begun at", _offsets(identity["birth"]))] if identity else []
-    about += [(f"option {name}", value) for name, value in identity.get("options", {}).items()]
-    terminal.print_table("", ("checkpoint", str(directory)), about)
-    rows = [
-        (one["batch"], "committed" if one["committed"] else "planned", ranges)
-        for one in found["batches"]
-        for ranges in [" ".join(f"{tp} [{a}, {b})" for tp, (a, b) in one["ranges"].items())]
-    ]
-    terminal.print_table("batches", ("batch", "state", "ranges"), rows)
-    terminal.print_table("frozen confs", ("name", "value"), sorted(found["conf"].items()))
-
-
-def _offsets(offsets: dict[str, int]) -> str:
-    return " ".join(f"{tp}@{offset}" for tp, offset in offsets.items())

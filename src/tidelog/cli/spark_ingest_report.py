@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidelog.cli import terminal
@@ -29,7 +28,7 @@ class Done:
     """The result of one topic."""
 
     topic: str
-    table: Path
+    table: str
     result: "IngestResult"
     faults: "list[Fault] | None"
     """Of the whole table; `None` when it was not verified."""
@@ -43,7 +42,7 @@ class Done:
     def as_json(self) -> dict[str, Any]:
         """What scripts read."""
         verified = {} if self.faults is None else {"faults": terminal.plain(self.faults)}
-        about = {"table": str(self.table), "clean": self.result.is_clean}
+        about = {"table": self.table, "clean": self.result.is_clean}
         schemas = {"schemas": self.schemas} if self.schemas else {}
         return {**about, **terminal.plain(self.result), **schemas, **verified}
 

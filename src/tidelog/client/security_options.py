@@ -33,6 +33,14 @@ _MECHANISM: Final = "sasl.mechanism"
 _JAAS: Final = "sasl.jaas.config"
 LOGIN: Final = (_MECHANISM, _JAAS)
 """The properties of a login."""
+TOKEN_LOGIN: Final = (
+    *("sasl.login.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"),
+    *("sasl.oauthbearer.token.endpoint.url", "sasl.oauthbearer.client.credentials.client.id"),
+    *("sasl.oauthbearer.client.credentials.client.secret", "sasl.oauthbearer.scope"),
+    *("sasl.oauthbearer.header.urlencode", "sasl.login.retry.backoff.ms"),
+    "sasl.login.retry.backoff.max.ms",
+)
+"""Those that say where a login by OAUTHBEARER has its token from."""
 
 
 class ClientSecurity:
@@ -64,6 +72,11 @@ class ClientSecurity:
 
     def __reduce__(self) -> tuple[type["ClientSecurity"], tuple[dict[str, str]]]:
         return ClientSecurity, (self._settings,)
+
+    @property
+    def takes_token(self) -> bool:
+        """Whether it logs in by a token."""
+        return self._token is not None
 
     @property
     def settings(self) -> Mapping[str, str]:

@@ -34,6 +34,10 @@ class RegistryUnavailable(ClusterUnavailable):
         return ", for ".join(map(str, self.args))
 
 
+class StoreUnavailable(ClusterUnavailable):
+    """The object store of a table did not answer, or refused; the message names the table."""
+
+
 @dataclass(eq=False)
 class DataLoss(Exception):
     """Records that the job must read are not there any more, or never were."""

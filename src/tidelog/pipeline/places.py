@@ -19,16 +19,21 @@ _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/+(.*)", re.DOTALL)
 """One slash is enough: `Path("s3://b/x")` has made one of two."""
 
 
+def split_address(place: Place) -> tuple[str, str] | None:
+    """The scheme, in lower case, and what is behind its slashes; `None` for a path."""
+    found = _ADDRESS.fullmatch(os.fspath(place))
+    return None if found is None else (found[1].lower(), found[2])
+
+
 def local_path(place: Place) -> Path:
     """The path. Raises `UsageError` for an address whose scheme is not `file`."""
-    text = os.fspath(place)
-    found = _ADDRESS.fullmatch(text)
+    found = split_address(place)
     if found is None:
-        return Path(text)
-    scheme, rest = found.groups()
-    if scheme.lower() != "file":
+        return Path(place)
+    scheme, rest = found
+    if scheme != "file":
         raise UsageError(
-            f"`{text}` is an address of `{scheme}:`, which is not served",
+            f"`{os.fspath(place)}` is an address of `{scheme}:`, which is not served",
             "give a path, or a `file:` address, that this machine and Spark's workers reach",
         )
     return Path("/" + unquote(rest))

@@ -1,21 +1,19 @@
-"""`tidelog spark ingest`, `compact` and `checkpoint show`: what needs no Spark."""
+"""`tidelog spark ingest`: what needs no Spark."""
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
+from tests.s3_server import SECRET, Rule
 from tests.unit.cli.command import tidelog
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
-from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tests.unit.pipeline.log_directories import batches
 from tidelog.cli.spark_ingest import _interval, _named_failures, _of, _topics
 from tidelog.cli.terminal import NoAnswer, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
-from tidelog.pipeline.tables.checkpoint import Identity, write_identity
 
 
 @pytest.fixture
@@ -109,26 +107,6 @@ def test_a_table_that_cannot_be_is_reported_before_spark_starts(capsys, tmp_path
     assert (done.code, "is not a Delta table and not empty" in done.err) == (2, True)
 
 
-def test_a_checkpoint_is_shown_in_both_ways(capsys, tmp_path):
-    birth = {"t:0": 5}
-    write_identity(tmp_path, Identity("app", "t", "00", "tables/t", "id", "earliest", birth, {}))
-    (tmp_path / "offsets").mkdir()
-    conf = {"conf": {"spark.sql.shuffle.partitions": "4"}}
-    (tmp_path / "offsets" / "0").write_text(f'v1\n{json.dumps(conf)}\n{{"t:0": 9}}')
-    done = tidelog(capsys, "spark", "checkpoint", "show", tmp_path, "--output", "json")
-    assert done.code == 0
-    assert done.json["identity"]["birth"] == birth
-    assert done.json["batches"] == [{"batch": 0, "committed": False, "ranges": {"t:0": [5, 9]}}]
-    shown = tidelog(capsys, "spark", "checkpoint", "show", tmp_path)
-    for text in ("t:0@5", "t:0 [5, 9)", "planned", "tables/t", "spark.sql.shuffle.partitions"):
-        assert text in shown.out
-
-
-def test_what_is_not_a_checkpoint_is_reported(capsys, tmp_path):
-    done = tidelog(capsys, "spark", "checkpoint", "show", tmp_path)
-    assert (done.code, "is not a checkpoint" in done.err) == (2, True)
-
-
 @pytest.mark.parametrize(
     ("failure", "kind", "message", "hint"),
     [
@@ -148,7 +126,7 @@ def test_what_is_not_a_checkpoint_is_reported(capsys, tmp_path):
 def test_what_ends_an_ingest_is_one_message_one_hint_and_a_code(
     tmp_path, failure, kind, message, hint
 ):
-    with pytest.raises((UsageError, WorkFailed)) as caught, _named_failures(["t"], tmp_path):
+    with pytest.raises((UsageError, WorkFailed)) as caught, _named_failures(["t"], str(tmp_path)):
         raise failure
     assert type(caught.value) is kind
     assert re.search(message.replace("into `.*`:", "into `.*` ended:"), caught.value.message)
@@ -167,8 +145,8 @@ def test_a_file_address_is_a_path_and_another_address_makes_no_directory(
     capsys, tmp_path, brokers, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    done = tidelog(capsys, "spark", "ingest", "--topic", "t", "--table", "s3://b/x")
-    assert (done.code, "`s3:`, which is not served" in done.err) == (2, True)
+    done = tidelog(capsys, "spark", "ingest", "--topic", "t", "--table", "hdfs://b/x")
+    assert (done.code, "`hdfs:`, which is not served" in done.err) == (2, True)
     assert list(tmp_path.iterdir()) == []
     served = ["--table", f"file://{tmp_path}/x", "--option", "y=z"]
     where = ["--bootstrap-server", brokers.bootstrap_servers]
@@ -178,9 +156,28 @@ def test_a_file_address_is_a_path_and_another_address_makes_no_directory(
     )
 
 
+def test_a_table_in_an_object_store_wants_a_checkpoint_and_options_of_stores(
+    capsys, tmp_path, brokers, object_store
+):
+    place = object_store.place()
+    given = [f"--table-option={name}={text}" for name, text in object_store.options.items()]
+    where = ["--bootstrap-server", brokers.bootstrap_servers, "--table", place, *given]
+    command = ["spark", "ingest", "--topic", "t", *where]
+    done = tidelog(capsys, *command)
+    assert (done.code, "give a directory with `--checkpoint`" in done.err) == (2, True)
+    checks = ["--checkpoint", tmp_path / "checks"]
+    done = tidelog(capsys, *command, *checks, "--table-option", "aws_regoin=eu")
+    assert (done.code, "aws_regoin` is not known" in done.err) == (2, True)
+    with object_store.obeying(Rule(".*", "ExpiredToken", 403)):
+        done = tidelog(capsys, *command, *checks)
+    assert (done.code, f"`{place}` cannot be reached: " in done.err) == (3, True)
+    assert "`--table-option`, or AWS_" in done.err and SECRET not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_topics_share_a_table_or_have_one_each():
-    assert _of("a", Path("tables/all")) == Path("tables/all")
-    assert _of("a", Path("tables/{topic}")) == Path("tables/a")
+    assert _of("a", "tables/all") == "tables/all"
+    assert _of("a", "s3://lake/{topic}") == "s3://lake/a"
     assert _topics(["a", "b"], None, Path("c/{topic}")) == ["a", "b"]
     assert _topics(["a"], None, Path("c")) == ["a"]
     assert _topics(None, "a.*", None) is None
@@ -196,15 +193,3 @@ def test_topics_share_a_table_or_have_one_each():
 def test_topics_are_named_or_match(topics, pattern, message):
     with pytest.raises(UsageError, match=message):
         _topics(topics, pattern, None)
-
-
-def test_a_table_is_compacted_without_spark(capsys, tmp_path):
-    table = open_table(tmp_path)
-    for batch in range(3):
-        table.commit(written(table, batch, rows(batch, batch + 1)))
-    done = tidelog(capsys, "spark", "compact", "--table", tmp_path, "--output", "json")
-    assert done.code == 0
-    assert (done.json["files_before"], done.json["files_after"], done.json["rows"]) == (3, 1, 3)
-    assert "1 files became 1" in tidelog(capsys, "spark", "compact", "--table", tmp_path).out
-    nothing = tidelog(capsys, "spark", "compact", "--table", tmp_path / "nowhere")
-    assert (nothing.code, "is not a Delta table" in nothing.err) == (2, True)

@@ -64,7 +64,7 @@ def written(
     table: BronzeTable, batch: int, *batches: pa.RecordBatch, app="app", value: Layout = RAW
 ) -> TableBatch:
     """The files and the account of a batch that has exactly these rows; not committed."""
-    report = write_files(TableTask(str(table.directory), batch, value=value), iter(batches))
+    report = write_files(TableTask(table.address, batch, value=value), iter(batches))
     ranges = [
         OffsetRange(one.topic, one.partition, one.first, one.last + 1) for one in report.pieces
     ]
@@ -95,7 +95,7 @@ def open_upserts(directory: Path, upsert: Upsert) -> BronzeTable:
 
 def merged(table: BronzeTable, batch: int, upsert: Upsert, *batches: pa.RecordBatch) -> TableBatch:
     """A batch of changes, folded and merged with the table's rows; not committed."""
-    task = TableTask(str(table.directory), batch, upsert=upsert)
+    task = TableTask(table.address, batch, upsert=upsert)
     report = write_files(task, iter(batches))
     ranges = [
         OffsetRange(one.topic, one.partition, one.first, one.last + 1) for one in report.pieces
@@ -105,7 +105,7 @@ def merged(table: BronzeTable, batch: int, upsert: Upsert, *batches: pa.RecordBa
     there = table.bucket_files({one for file in report.files for one in file.stats[BUCKETS]})
     changes = tuple(file.path for file in report.files)
     schema = file_schema(table_schema(RAW, RAW, upsert))
-    place = str(table.directory), "t"
+    place = table.address, "t"
     done = [
         merge(MergeTask(*place, bucket, batch, upsert, schema, changes, files))
         for bucket, files in there.items()

@@ -176,9 +176,8 @@ class BatchWriter:
 
     def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
         prepared = self.prepared
-        where = str(prepared.table.directory)
         task = TableTask(
-            where,
+            prepared.table.address,
             batch,
             key=prepared.key,
             value=prepared.value,
@@ -334,7 +333,7 @@ def _start(spark: SparkSession, writer: BatchWriter) -> StreamingQuery:
     stream = read_records(spark, prepared).writeStream.foreachBatch(writer)
     stream = stream.option("checkpointLocation", str(prepared.plan.checkpoint_directory))
     # Spark's pages and reports show it; the description of a Python source cannot be set.
-    stream = stream.queryName(f"ingest of {prepared.plan.topic} into {prepared.table.directory}")
+    stream = stream.queryName(f"ingest of {prepared.plan.topic} into {prepared.table.address}")
     interval_s = prepared.plan.interval_s
     if interval_s is None:
         return stream.trigger(availableNow=True).start()
@@ -345,8 +344,8 @@ def failure_text(text: str) -> str:
     """The message of a query that failed: the last exception of ours in Spark's text, with its
     hint if it has one, or the first line."""
     found = re.findall(
-        r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|RegistryUnavailable|KeyMoved|"
-        r"UsageError|OSError): "
+        r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|RegistryUnavailable|"
+        r"StoreUnavailable|KeyMoved|UsageError|OSError): "
         r".*(?:\nhint: .*)?|ValueError: .*\nhint: .*)$",
         text,
         re.MULTILINE,

@@ -25,6 +25,7 @@ from tidelog.pipeline.jobs.ingest_layout import (
 )
 from tidelog.pipeline.places import Place, local_path
 from tidelog.pipeline.tables import checkpoint
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable
 from tidelog.pipeline.tables.table_files import parsed_schema, table_schema
 from tidelog.pipeline.tables.table_schema import existing_schema
@@ -66,7 +67,8 @@ class IngestPlan:
     topic: str
     table: Place
     checkpoint: Place | None = None
-    """`None` for the one inside the table's directory."""
+    """A directory; `None` for the one inside the table's, which a table in an object store does not
+    have."""
     starting_offsets: str | None = None
     """Where a topic begins that the table does not have yet; `None` for `earliest`."""
     interval_s: float | None = None
@@ -80,16 +82,27 @@ class IngestPlan:
     for a table that has a row for each record."""
     transform: Transform | None = None
     partition_by: tuple[str, ...] = ()
+    table_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How the object store of the table is reached; credentials may be among them."""
 
     @property
-    def table_directory(self) -> Path:
-        return local_path(self.table).absolute()
+    def address(self) -> TableAddress:
+        """The table's. Raises `UsageError`."""
+        return TableAddress.of(self.table, self.table_options)
 
     @property
     def checkpoint_directory(self) -> Path:
-        if self.checkpoint is None:
-            return self.table_directory / CHECKPOINTS_DIRECTORY / self.topic
-        return local_path(self.checkpoint).absolute()
+        """Raises `UsageError`."""
+        if self.checkpoint is not None:
+            return local_path(self.checkpoint).absolute()
+        directory = self.address.directory
+        if directory is None:
+            raise UsageError(
+                f"a checkpoint cannot be in an object store, as the table `{self.address}` is",
+                "give a directory with `--checkpoint`; without it the ingest goes on where the "
+                "table ends",
+            )
+        return directory / CHECKPOINTS_DIRECTORY / self.topic
 
     def source_options(self, starting: str, *, is_first: bool = False) -> dict[str, str]:
         """Options to read from `starting` on; `is_first` when that is still the user's choice."""
@@ -130,7 +143,8 @@ def prepare(plan: IngestPlan) -> Prepared:
 
 def prepare_all(plans: Sequence[IngestPlan]) -> list[Prepared]:
     """Asks for the topics; when all are there, opens their tables (and makes them) and reads their
-    checkpoints (and begins them). Raises `UsageError`, `ClusterUnavailable`."""
+    checkpoints (and begins them). Raises `UsageError`, `ClusterUnavailable` and `StoreUnavailable`,
+    which is one."""
     found = [_find(plan) for plan in plans]
     return [_open(plan, topic) for plan, topic in zip(plans, found, strict=True)]
 
@@ -145,10 +159,13 @@ class _Topic:
     """Where the ingest would begin, if the table has nothing of it."""
     sample: Any
     """The first keys and values, an Arrow table; `None` where none is needed, or none is there."""
+    known: checkpoint.Identity | None
+    """The ingest that the checkpoint belongs to; `None` for a new one."""
 
 
 def _find(plan: IngestPlan) -> _Topic:
     _check_options(plan)
+    address, known = plan.address, checkpoint.read_identity(plan.checkpoint_directory)
     for part, layout in (("key", plan.key), ("value", plan.value)):
         check_asked(part, layout)
     asked = plan.starting_offsets or "earliest"
@@ -159,13 +176,13 @@ def _find(plan: IngestPlan) -> _Topic:
         starts = initial_position(options, client).offsets
         needs_sample = (
             plan.key.format is not Format.RAW or plan.value.format is not Format.RAW
-        ) and existing_schema(plan.table_directory) is None
+        ) and existing_schema(address) is None
         sample = sample_of(options, client, starts) if needs_sample else None
-    return _Topic(options, topic_id, starts, sample)
+    return _Topic(options, topic_id, starts, sample, known)
 
 
 def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
-    known = checkpoint.read_identity(plan.checkpoint_directory)
+    known = topic.known
     key = _layout("key", plan.key, plan, topic)
     value = _layout("value", plan.value, plan, topic)
     upsert = None if plan.upsert is None else row_names(plan.upsert, key)
@@ -174,7 +191,7 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
         transform = transform.planned(parsed_schema(key, value))
     check_partitioned(plan.partition_by, upsert, transform)
     table = BronzeTable.open(
-        plan.table_directory,
+        plan.address,
         plan.topic,
         topic.topic_id,
         schema=table_schema(key, value, upsert, transform, plan.partition_by),
@@ -190,7 +207,7 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
         app=f"tidelog-ingest-{uuid4()}",
         topic=plan.topic,
         topic_id=topic.topic_id,
-        table=str(table.directory),
+        table=str(table.address),
         table_id=table.table_id,
         starting_offsets=plan.starting_offsets or "earliest",
         birth=to_text(birth),
@@ -215,7 +232,7 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
 
 
 def _layout(part: str, asked: AskedLayout, plan: IngestPlan, topic: _Topic) -> Layout:
-    there = existing_schema(plan.table_directory)
+    there = existing_schema(plan.address)
     sample = [] if topic.sample is None else topic.sample.column(part).to_pylist()
     return choose_layout(part, asked, None if there is None else there.field(part).type, sample)
 

@@ -6,7 +6,6 @@ another version meanwhile. Then the commit is repeated; if one of the old files 
 by a compaction for example, the whole step is.
 """
 
-import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -60,8 +59,8 @@ class Merging:
     def remove_changes(self) -> None:
         """Deletes the change files of this checkpoint: those of a batch that is committed, or of
         one that did not end. No other process writes any."""
-        directory = self.prepared.table.directory / CHANGES_DIRECTORY
-        shutil.rmtree(directory / self.prepared.identity.app, ignore_errors=True)
+        directory = f"{CHANGES_DIRECTORY}/{self.prepared.identity.app}"
+        self.prepared.table.address.remove_below(directory)
 
     def _merged(self, changes: TableBatch, there: dict[int, tuple[str, ...]]) -> TableBatch:
         """The batch with the new files of the buckets in the place of its change files."""
@@ -71,7 +70,7 @@ class Merging:
         schema = table_schema(*layouts, prepared.upsert, prepared.transform)
         tasks = [
             MergeTask(
-                table=str(prepared.table.directory),
+                table=prepared.table.address,
                 topic=prepared.plan.topic,
                 bucket=bucket,
                 batch=changes.batch,
@@ -94,7 +93,9 @@ class Merging:
 
 def _merge_all(tasks: Sequence[MergeTask]) -> Iterator[pa.RecordBatch]:
     for task in tasks:
-        yield pa.RecordBatch.from_pylist([{"report": merge(task).to_text()}])
+        with task.table.reached():
+            merged = merge(task)
+        yield pa.RecordBatch.from_pylist([{"report": merged.to_text()}])
 
 
 def _with_growth(account: Sequence[Continuity], merged: Sequence[Merged]) -> tuple[Continuity, ...]:

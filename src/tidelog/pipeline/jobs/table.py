@@ -1,31 +1,36 @@
 """An ingest's table in Spark: reading it, and comparing its rows with its accounts.
 
-Reading needs no Delta jar: the list of the files of the newest version comes from delta-rs, the
-rows come from Spark's own Parquet reader.
+Reading needs no Delta jar: the list of the files of the newest version comes from delta-rs. The
+rows of a table in a directory come from Spark's own Parquet reader; those in an object store are
+read by tasks through delta-rs, so that Spark needs no jar for the store either.
 
 `faults` checks the accounts of the ingest against the rows themselves: no offset occurs twice,
 leader epochs never go back, the numbers of rows agree, and each account begins where the one before
 ended. The quarantine's rows count like the table's. The ingest and this check share no code.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from tidelog.pipeline.places import Place, local_path
+from tidelog.pipeline.jobs.task_list import rows_of_tasks
+from tidelog.pipeline.tables.addresses import AnyTable, TableAddress
 from tidelog.pipeline.tables.continuity import CONTINUITY_SCHEMA
 from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
-from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, table_files
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA
 from tidelog.pipeline.tables.table_schema import existing_schema, mode_of, open_existing
 
 _KEY = ("topic", "partition")
+_PARTITION = "partition."
+_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +53,57 @@ class Fault:
         )
 
 
-def read_table(spark: SparkSession, table: Place) -> DataFrame:
+def read_table(spark: SparkSession, table: AnyTable) -> DataFrame:
     """All rows of the newest version: the columns of `BRONZE_SCHEMA`, keys and values with the
-    types of the table."""
-    directory = local_path(table)
-    return _read(spark, directory, existing_schema(directory) or BRONZE_SCHEMA)
+    types of the table. A store that takes options has a `TableAddress`. Raises
+    `StoreUnavailable`."""
+    address = TableAddress.of(table)
+    return _read(spark, address, existing_schema(address) or BRONZE_SCHEMA)
 
 
-def read_quarantine(spark: SparkSession, table: Place) -> DataFrame:
+def read_quarantine(spark: SparkSession, table: AnyTable) -> DataFrame:
     """The records that did not parse, with the columns of `QUARANTINE_SCHEMA`."""
-    directory = local_path(table) / QUARANTINE_DIRECTORY
-    if not DeltaTable.is_deltatable(str(directory)):
-        return spark.createDataFrame([], from_arrow_schema(QUARANTINE_SCHEMA))
-    return _read(spark, directory, QUARANTINE_SCHEMA)
+    return _read(spark, TableAddress.of(table) / QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA)
 
 
-def read_accounts(spark: SparkSession, table: Place) -> DataFrame:
+def read_accounts(spark: SparkSession, table: AnyTable) -> DataFrame:
     """The accounts of the ingest's batches, with the columns of `CONTINUITY_SCHEMA`."""
-    return _read(spark, local_path(table) / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
+    return _read(spark, TableAddress.of(table) / CONTINUITY_DIRECTORY, CONTINUITY_SCHEMA)
 
 
-def _read(spark: SparkSession, directory: Path, schema: pa.Schema) -> DataFrame:
+def _read(spark: SparkSession, address: TableAddress, schema: pa.Schema) -> DataFrame:
     columns = from_arrow_schema(schema)
-    files = table_files(directory)
-    if not files:
+    with address.reached():
+        delta = address.delta() if address.is_table else None
+        files = [] if delta is None else delta.file_uris()
+    if delta is None or not files:
         return spark.createDataFrame([], columns)
-    reader = spark.read.schema(columns).option("basePath", str(directory.absolute()))
+    if address.directory is None:
+        actions = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+        return rows_of_tasks(spark, actions, partial(_rows_of_file, address, schema), schema)
+    reader = spark.read.schema(columns).option("basePath", str(address))
     return reader.parquet(*files).select(*schema.names)
+
+
+def _rows_of_file(
+    address: TableAddress, schema: pa.Schema, action: Mapping[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, with the values that its partition gives all of them."""
+    with address.reached(), address.parquet(unquote(action["path"])) as file:
+        there = frozenset(file.schema_arrow.names)
+        values = {
+            field.name: pa.scalar(action.get(_PARTITION + field.name), field.type)
+            for field in schema
+            if field.name not in there
+        }
+        for rows in file.iter_batches(batch_size=_ROWS):
+            columns = [
+                pa.repeat(values[field.name], len(rows))
+                if field.name in values
+                else rows.column(field.name).cast(field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def row_faults(rows: DataFrame) -> DataFrame:
@@ -116,9 +145,9 @@ def account_faults(rows: DataFrame, accounts: DataFrame, quarantine: DataFrame) 
     return differing.unionByName(broken)
 
 
-def row_key(table: Place) -> list[str]:
+def row_key(table: AnyTable) -> list[str]:
     """The columns of which a table of upserts has each value once; none for other tables."""
-    upsert = mode_of(open_existing(local_path(table)))
+    upsert = mode_of(open_existing(table))
     if upsert is None:
         return []
     return [f"key.`{name}`" for name in upsert.fields] or ["key"]

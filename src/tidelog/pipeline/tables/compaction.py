@@ -18,19 +18,18 @@ Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` witho
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter, TableConflict
-from tidelog.pipeline.places import Place, local_path
+from tidelog.pipeline.tables.addresses import AnyTable, TableAddress
 from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions
 from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
 from tidelog.pipeline.tables.table_schema import open_existing
@@ -52,78 +51,79 @@ class Compaction:
 
 
 def compact(
-    table: Place, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
+    table: AnyTable, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
 ) -> Compaction:
     """Rewrites small files, `_continuity`'s too, and checks the result. Raises `UsageError` for a
-    directory that is not a table of the ingest, `TableConflict` when another writer rewrites it, or
-    when rows would have changed."""
+    place that is not a table of the ingest, `TableConflict` when another writer rewrites it, or
+    when rows would have changed, `StoreUnavailable`."""
     if vacuum_hours is not None and vacuum_hours < MIN_VACUUM_HOURS:
         raise UsageError(
             f"`--vacuum-hours` is `{vacuum_hours}`",
             f"give {MIN_VACUUM_HOURS} or more: younger files may be those of a running batch",
         )
-    directory = local_path(table)
-    delta = open_existing(directory)
-    before, files_before = delta.version(), len(delta.file_uris())
-    _optimize(delta, target_bytes)
-    delta = DeltaTable(str(directory))
-    rewritten, rows = _check(delta, directory, before)
-    accounts = directory / CONTINUITY_DIRECTORY
-    if DeltaTable.is_deltatable(str(accounts)):
-        _optimize(DeltaTable(str(accounts)), target_bytes)
-    vacuumed = 0 if vacuum_hours is None else _vacuum(directory, vacuum_hours)
-    version = DeltaTable(str(directory)).version()
+    address = TableAddress.of(table)
+    with address.reached():
+        delta = open_existing(address)
+        before, files_before = delta.version(), len(delta.file_uris())
+        _optimize(address, delta, target_bytes)
+        delta = address.delta()
+        rewritten, rows = _check(delta, address, before)
+        accounts = address / CONTINUITY_DIRECTORY
+        if accounts.is_table:
+            _optimize(accounts, accounts.delta(), target_bytes)
+        vacuumed = 0 if vacuum_hours is None else _vacuum(address, vacuum_hours)
+        version = address.delta().version()
     return Compaction(files_before, len(delta.file_uris()), rewritten, rows, vacuumed, version)
 
 
-def _optimize(delta: DeltaTable, target_bytes: int) -> None:
+def _optimize(address: TableAddress, delta: DeltaTable, target_bytes: int) -> None:
     try:
         delta.optimize.compact(target_size=target_bytes)
     except CommitFailedError as error:
-        raise OtherWriter(f"another writer rewrites `{delta.table_uri}`: {error}") from error
+        raise OtherWriter(f"another writer rewrites `{address}`: {error}") from error
 
 
-def _check(delta: DeltaTable, directory: Path, before: int) -> tuple[int, int]:
+def _check(delta: DeltaTable, address: TableAddress, before: int) -> tuple[int, int]:
     """Compares the removed rows with the added ones; returns the numbers of files and rows
     replaced."""
-    removed: list[Path] = []
-    added: list[Path] = []
-    for action in _optimize_actions(directory, before, delta.version()):
+    removed: list[str] = []
+    added: list[str] = []
+    for action in _optimize_actions(address, before, delta.version()):
         for name, files in (("remove", removed), ("add", added)):
             if name in action:
-                files.append(directory / unquote(action[name]["path"]))
-    old, new = _contents(removed), _contents(added)
+                files.append(unquote(action[name]["path"]))
+    old, new = _contents(address, removed), _contents(address, added)
     if not old.equals(new):
         outcome = f"version {before} was right, and an ingest has written since"
-        if _is_alone(directory, before, delta.version()):
+        if _is_alone(address, before, delta.version()):
             delta.restore(before)
             outcome = "the table is as it was before"
         raise TableConflict(
-            f"compaction of `{directory}` would have changed rows ({_sum(old)} rows before, "
+            f"compaction of `{address}` would have changed rows ({_sum(old)} rows before, "
             f"{_sum(new)} after); {outcome}"
         )
     return len(removed), _sum(old)
 
 
-def _optimize_actions(directory: Path, before: int, newest: int) -> Iterator[dict[str, Any]]:
+def _optimize_actions(address: TableAddress, before: int, newest: int) -> Iterator[dict[str, Any]]:
     for version in range(before + 1, newest + 1):
-        actions = commit_actions(directory, version)
+        actions = commit_actions(address, version)
         if _is_compaction(actions):
             yield from actions
 
 
-def _is_alone(directory: Path, before: int, newest: int) -> bool:
+def _is_alone(address: TableAddress, before: int, newest: int) -> bool:
     versions = range(before + 1, newest + 1)
-    return all(_is_compaction(commit_actions(directory, version)) for version in versions)
+    return all(_is_compaction(commit_actions(address, version)) for version in versions)
 
 
 def _is_compaction(actions: list[dict[str, Any]]) -> bool:
     return any(one.get("commitInfo", {}).get("operation") == "OPTIMIZE" for one in actions)
 
 
-def _contents(files: list[Path]) -> pa.Table:
+def _contents(address: TableAddress, files: list[str]) -> pa.Table:
     """How often each offset is in the files, and how many bytes its keys and values have."""
-    parts = [_places(path) for path in files]
+    parts = [_places(address, name) for name in files]
     if not parts:
         return pa.table({"rows": pa.array([], pa.int64())})
     keys = ["topic", "partition", "offset"]
@@ -132,13 +132,13 @@ def _contents(files: list[Path]) -> pa.Table:
     return summed.rename_columns({"rows_sum": "rows", "bytes_sum": "bytes"}).combine_chunks()
 
 
-def _places(path: Path) -> pa.Table:
+def _places(address: TableAddress, name: str) -> pa.Table:
     """One row per row of a file: topic, partition, offset, and the size of its key and value."""
-    table = pq.read_table(path, columns=["partition", "offset", "key", "value"], partitioning=None)
+    table = address.rows(name, ["partition", "offset", "key", "value"])
     sizes = [_sizes(table.column(name)) for name in ("key", "value")]
     return pa.table(
         {
-            "topic": pa.repeat(pa.scalar(path.parent.name), len(table)),
+            "topic": pa.repeat(pa.scalar(PurePosixPath(name).parent.name), len(table)),
             "partition": table.column("partition"),
             "offset": table.column("offset"),
             "rows": pa.repeat(pa.scalar(1, pa.int64()), len(table)),
@@ -165,10 +165,10 @@ def _sum(contents: pa.Table) -> int:
     return int(pc.sum(contents.column("rows")).as_py() or 0)
 
 
-def _vacuum(directory: Path, hours: int) -> int:
+def _vacuum(address: TableAddress, hours: int) -> int:
     removed = 0
-    for place in (directory, directory / CONTINUITY_DIRECTORY):
-        if DeltaTable.is_deltatable(str(place)):
+    for place in (address, address / CONTINUITY_DIRECTORY):
+        if place.is_table:
             how = {"dry_run": False, "enforce_retention_duration": False, "full": True}
-            removed += len(DeltaTable(str(place)).vacuum(hours, **how))
+            removed += len(place.delta().vacuum(hours, **how))
     return removed

@@ -5,10 +5,10 @@ commit names it.
 """
 
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 from uuid import uuid4
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
 from tidelog.pipeline.row_groups import RowGroup, parquet_writer
+from tidelog.pipeline.tables.addresses import TableAddress
 
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -43,20 +44,6 @@ class DataFile:
     partition: dict[str, str | None] = field(default_factory=dict)
     """The values of the table's partition columns besides `topic`, as the Delta log writes them."""
 
-    @classmethod
-    def of(
-        cls,
-        path: Path,
-        name: str,
-        topic: str,
-        stats: dict[str, Any],
-        partition: Mapping[str, str | None] | None = None,
-    ) -> "DataFile":
-        """The file at `path`, which the table knows by `name`."""
-        status = path.stat()
-        modified_ms = status.st_mtime_ns // 1_000_000
-        return cls(name, topic, status.st_size, modified_ms, stats, dict(partition or {}))
-
     def add_action(self, topic_column: str | None = None) -> AddAction:
         """What a commit says of the file; without `topic_column` it has no partition values."""
         values: dict[str, str | None]
@@ -65,12 +52,49 @@ class DataFile:
         return AddAction(self.path, self.size_bytes, values, self.modified_ms, True, stats)
 
 
+class NewFile:
+    """A Parquet file while it is written."""
+
+    def __init__(self, table: TableAddress, name: str, schema: pa.Schema) -> None:
+        # Where it is, by its name in the table.
+        self._table = table
+        self.name = name
+        self._file = table.new_file(name)
+        self._writer = parquet_writer(self._file, schema, "zstd")
+
+    @property
+    def size_bytes(self) -> int:
+        """What is in it so far."""
+        return int(self._file.tell())
+
+    def write(self, rows: pa.Table) -> None:
+        """Adds a row group."""
+        self._writer.write_table(rows)
+
+    def finish(
+        self, topic: str, stats: dict[str, Any], partition: Mapping[str, str | None] | None = None
+    ) -> DataFile:
+        """Ends the file."""
+        self._writer.close()
+        size = self.size_bytes
+        self._file.close()
+        now_ms = time.time_ns() // 1_000_000
+        return DataFile(self.name, topic, size, now_ms, stats, dict(partition or {}))
+
+    def discard(self) -> None:
+        """Deletes the file if it can."""
+        for one in (self._writer, self._file):
+            with suppress(OSError):  # The disk may be full.
+                one.close()
+        self._table.remove(self.name)
+
+
 class OpenFile:
-    """One Parquet file of a table while rows are added."""
+    """One file of rows of a table while rows are added."""
 
     def __init__(
         self,
-        table: Path,
+        table: TableAddress,
         topic: str,
         batch: int,
         schema: pa.Schema,
@@ -85,22 +109,18 @@ class OpenFile:
         self._batch = batch
         # The columns of the file: the table's without those of its partitions.
         self._schema = schema
-        # Relative to the table.
         places = "".join(
             f"{quote(name)}={_NO_VALUE if value is None else quote(value, safe='')}/"
             for name, value in self._partition.items()
         )
-        self._name = f"topic={topic}/{places}batch-{batch:08}-{uuid4()}.parquet"
-        self._path = table / self._name
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        name = f"topic={topic}/{places}batch-{batch:08}-{uuid4()}.parquet"
+        self._file = NewFile(table, name, schema)
         # Rows that are not in the file yet.
         self._row_group = RowGroup()
         # Rows in all, and the smallest and largest value of some columns.
         self.rows = 0
         self._low: dict[str, int] = {}
         self._high: dict[str, int] = {}
-        self._file = self._path.open("wb")
-        self._writer = parquet_writer(self._file, self._schema, "zstd")
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Adds rows. They have all columns of the file, but for the two `ingest_` columns: rows
@@ -125,17 +145,12 @@ class OpenFile:
     def finish(self) -> DataFile:
         """Ends the file."""
         self.end_row_group()
-        self._writer.close()
-        self._file.close()
         stats = {"numRecords": self.rows, "minValues": self._low, "maxValues": self._high}
-        return DataFile.of(self._path, self._name, self.topic, stats, self._partition)
+        return self._file.finish(self.topic, stats, self._partition)
 
     def discard(self) -> None:
-        """Deletes the file."""
-        with suppress(OSError):  # The disk may be full.
-            self._writer.close()
-        self._file.close()
-        self._path.unlink(missing_ok=True)
+        """Deletes the file if it can."""
+        self._file.discard()
 
     def end_row_group(self) -> None:
         """Writes the rows that wait; all of them have the same columns."""
@@ -145,7 +160,7 @@ class OpenFile:
         count = len(rows)
         added = {
             "ingest_batch": pa.scalar(self._batch, pa.int64()),
-            "ingest_file": pa.scalar(self._name),
+            "ingest_file": pa.scalar(self._file.name),
         }
         columns = [
             rows.column(field.name).cast(field.type)
@@ -153,5 +168,5 @@ class OpenFile:
             else pa.repeat(added.get(field.name, pa.scalar(None, field.type)), count)
             for field in self._schema
         ]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
-        self.written_bytes = self._file.tell()
+        self._file.write(pa.Table.from_arrays(columns, schema=self._schema))
+        self.written_bytes = self._file.size_bytes

@@ -6,16 +6,16 @@ counts their rows, so that rows and quarantined records are one step; `table.py`
 `_quarantine` afterwards, from the commits, as often as a crash makes it begin.
 """
 
-from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from tidelog.pipeline.row_groups import RowGroup
 from tidelog.pipeline.spark_columns import RECORD_TYPES, arrow_schema, types_of
+from tidelog.pipeline.tables.addresses import TableAddress
+from tidelog.pipeline.tables.data_files import DataFile, NewFile
 
 QUARANTINE_DIRECTORY: Final = "_quarantine"
 QUARANTINE_SCHEMA: Final = arrow_schema(
@@ -47,38 +47,38 @@ def quarantined_rows(
 class QuarantineFile:
     """The bad records of one task, in one file, which is there from the first of them on."""
 
-    def __init__(self, table: Path, batch: int) -> None:
-        # Relative to the quarantine's directory.
-        self.name = f"batch-{batch:08}-{uuid4()}.parquet"
-        self.path = table / QUARANTINE_DIRECTORY / self.name
-        # How many it has.
-        self.rows = 0
-        # Rows that are not in the file yet, and what writes it.
+    def __init__(self, table: TableAddress, batch: int) -> None:
+        # Where the file is to be, and its name there.
+        self._quarantine = table / QUARANTINE_DIRECTORY
+        self._name = f"batch-{batch:08}-{uuid4()}.parquet"
+        # How many records it has.
+        self._rows = 0
+        # Those that are not in the file yet, and the file.
         self._row_group = RowGroup()
-        self._writer: pq.ParquetWriter | None = None
+        self._file: NewFile | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Adds rows of `QUARANTINE_SCHEMA`."""
-        if self._writer is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self.path, QUARANTINE_SCHEMA, compression="zstd")
-        self.rows += len(rows)
+        if self._file is None:
+            self._file = NewFile(self._quarantine, self._name, QUARANTINE_SCHEMA)
+        self._rows += len(rows)
         self._row_group.add(rows)
         if self._row_group.is_full:
             self._write_row_group()
 
-    def finish(self) -> bool:
-        """Ends the file; returns whether there is one."""
-        if self._writer is None:
-            return False
+    def finish(self) -> tuple[DataFile, ...]:
+        """Ends the file, if there is one."""
+        if self._file is None:
+            return ()
         self._write_row_group()
-        self._writer.close()
-        return True
+        return (self._file.finish("", {"numRecords": self._rows}),)
 
     def discard(self) -> None:
-        self.path.unlink(missing_ok=True)
+        """Deletes the file if it can."""
+        if self._file is not None:
+            self._file.discard()
 
     def _write_row_group(self) -> None:
         rows = self._row_group.take()
-        if rows is not None and self._writer is not None:
-            self._writer.write_table(rows)
+        if rows is not None and self._file is not None:
+            self._file.write(rows)

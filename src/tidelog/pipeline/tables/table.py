@@ -18,26 +18,25 @@ begins where the table ends.
 A commit's metadata, under the key `tidelog`: the app, the batch, the topic and its id, `offsets`
 (`{"topic:partition": [start, end)}`), `positions` (the table's next offset in every partition of
 the topic, and the highest epoch there) and the account of `continuity.py`. The Delta table
-`_continuity` inside the table's directory holds the accounts as rows. It is made from the commits,
+`_continuity` inside the table's place holds the accounts as rows. It is made from the commits,
 so after a crash between the two commits the next run adds what is missing. So is `_quarantine`, of
 which the metadata names the files.
-Left out: object stores (the directory must be reachable as files by driver and executors). The
-table withstands killed processes. The files are not forced to the disk, so a power cut may remove
-the last commits' files. Source: the Delta transaction protocol.
+
+`addresses.py` has where a table may be; driver and executors reach it there. A table withstands
+killed processes. The files of a directory are not forced to the disk, so a power cut may remove the
+last commits' files. Source: the Delta transaction protocol.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, CommitProperties, Transaction
@@ -45,6 +44,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 from tidelog.errors import UsageError
 from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.pipeline.errors import FilesReplaced, OtherWriter, TableConflict
+from tidelog.pipeline.tables.addresses import AnyTable, TableAddress
 from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     DUPLICATE,
@@ -53,7 +53,7 @@ from tidelog.pipeline.tables.continuity import (
     continuity_table,
     positions_after,
 )
-from tidelog.pipeline.tables.data_files import DataFile
+from tidelog.pipeline.tables.data_files import DataFile, NewFile
 from tidelog.pipeline.tables.quarantine import QUARANTINE_DIRECTORY, QUARANTINE_SCHEMA
 from tidelog.pipeline.tables.table_files import BRONZE_SCHEMA, PARTITION_COLUMN
 from tidelog.pipeline.tables.table_schema import (
@@ -91,11 +91,10 @@ class TableBatch:
 class BronzeTable:
     """One Delta table of the ingest, for the writer of one topic."""
 
-    def __init__(self, delta: DeltaTable, directory: Path, topic: str, topic_id: str) -> None:
+    def __init__(self, delta: DeltaTable, address: TableAddress, topic: str, topic_id: str) -> None:
         # The table at the version that was last read.
         self._delta = delta
-        # Absolute.
-        self.directory = directory
+        self.address = address
         self._topic = topic
         # Kafka's id of the topic, in hexadecimal: a topic that was created anew has another.
         self._topic_id = topic_id
@@ -109,7 +108,7 @@ class BronzeTable:
     @classmethod
     def open(
         cls,
-        directory: Path,
+        table: AnyTable,
         topic: str,
         topic_id: str,
         *,
@@ -118,18 +117,19 @@ class BronzeTable:
         upsert: Upsert | None = None,
         partition_by: Sequence[str] = (),
     ) -> "BronzeTable":
-        """The table in `directory`, which with `create` is made if it is not there. A table whose
-        structs lack fields of `schema` gets them. Raises `UsageError` when the directory has other
-        files, the table other columns, other rows (`upsert`), or another topic of the same name."""
-        directory = directory.absolute()
-        delta = _open_delta(directory, schema, create, upsert, partition_by)
-        table = cls(delta, directory, topic, topic_id)
-        table._read_positions()
-        return table
+        """The table, which with `create` is made if it is not there. One whose structs lack fields
+        of `schema` gets them. Raises `UsageError` when the place has other files, the table other
+        columns, other rows (`upsert`), or another topic of the same name; `StoreUnavailable`."""
+        address = TableAddress.of(table)
+        with address.reached():
+            delta = _open_delta(address, schema, create, upsert, partition_by)
+            opened = cls(delta, address, topic, topic_id)
+            opened._read_positions()
+        return opened
 
     @property
     def table_id(self) -> str:
-        """The table's id in the Delta log; a new table in the same directory has another."""
+        """The table's id in the Delta log; a new table in the same place has another."""
         return str(self._delta.metadata().id)
 
     @property
@@ -138,24 +138,36 @@ class BronzeTable:
         return to_text({tp: known.end for tp, known in self.positions.items()})
 
     def reload(self) -> None:
-        """Reads the table as it is now, with commits of other writers. Raises `UsageError`."""
-        self._delta.update_incremental()
-        self._read_positions()
+        """Reads the table as it is now, with commits of other writers. Raises `UsageError`,
+        `StoreUnavailable`."""
+        with self.address.reached():
+            self._delta.update_incremental()
+            self._read_positions()
 
     def has(self, app: str, batch: int) -> bool:
-        self._delta.update_incremental()
+        """Whether the table has the batch. Raises `StoreUnavailable`."""
+        with self.address.reached():
+            self._delta.update_incremental()
         newest = self._delta.transaction_version(app)
         return newest is not None and newest >= batch
 
     def commit(self, new: TableBatch) -> None:
         """Adds the files of a batch to the table, all of them at once. Raises `TableConflict` for
-        offsets that the table has, and when another writer writes the same topic into it."""
+        offsets that the table has, and when another writer writes the same topic into it, and
+        `StoreUnavailable`; then the commit may be there or not, which `reload` finds out."""
         for line in new.account:
             if line.status == DUPLICATE:
                 raise TableConflict(f"{line}; nothing of the batch was written")
         after = positions_after(self.positions, new.account)
+        with self.address.reached():
+            self._commit(new, after)
+        self.positions = after
+        self._generation += 1
+
+    def _commit(self, new: TableBatch, after: Mapping[TopicPartition, TablePosition]) -> None:
         generation = self._generation + 1
         transactions = [Transaction(new.app, new.batch), Transaction(self._fence, generation)]
+        metadata = self._metadata(new, after)
         # What is replaced was read at this version: the commit is the next one, or none. By itself
         # delta-rs would repeat a commit behind an `OPTIMIZE` of the files that it replaces.
         retries = 0 if new.replaced else None
@@ -166,23 +178,29 @@ class BronzeTable:
             if not is_extended(self._types, pa.struct(found_schema(self._delta))):
                 raise CommitFailedError("it has given columns other types")
             if self.bucket_files(new.replaced) != new.replaced:
-                raise FilesReplaced(f"files of `{self.directory}` were replaced meanwhile")
+                raise FilesReplaced(f"files of `{self.address}` were replaced meanwhile")
             self._write(
                 new,
                 CommitProperties(
-                    custom_metadata={_METADATA_KEY: self._metadata(new, after)},
+                    custom_metadata={_METADATA_KEY: metadata},
                     app_transactions=transactions,
                     max_commit_retries=retries,
                 ),
             )
         except CommitFailedError as error:
             self._delta.update_incremental()
+            if self._newest_commit().get("commit") == metadata["commit"]:
+                return  # A store made it without an answer, and delta-rs repeated the request.
             if new.replaced and self._fence_version() == self._generation:
-                raise FilesReplaced(f"`{self.directory}` was changed meanwhile: {error}") from error
+                raise FilesReplaced(f"`{self.address}` was changed meanwhile: {error}") from error
             raise OtherWriter(
-                f"another writer writes topic `{self._topic}` into `{self.directory}`: {error}"
+                f"another writer writes topic `{self._topic}` into `{self.address}`: {error}"
             ) from error
-        self.positions, self._generation = after, generation
+
+    def _newest_commit(self) -> dict[str, Any]:
+        """The metadata of the topic's newest commit; empty where the log has none."""
+        commits = ingest_commits(self.address, self._delta.version())
+        return next((one for one in commits if one["topic"] == self._topic), {})
 
     def _write(self, new: TableBatch, properties: CommitProperties) -> None:
         """The commit: files are added, and of a table of upserts those of their buckets removed."""
@@ -224,6 +242,7 @@ class BronzeTable:
         self, new: TableBatch, after: Mapping[TopicPartition, TablePosition]
     ) -> dict[str, Any]:
         return {
+            "commit": str(uuid4()),
             "app": new.app,
             "batch": new.batch,
             "topic": self._topic,
@@ -236,27 +255,27 @@ class BronzeTable:
 
     def _read_positions(self) -> None:
         self._generation = self._fence_version()
-        for metadata in ingest_commits(self.directory, self._delta.version()):
-            if metadata["topic"] != self._topic:
-                continue
-            if metadata["topic_id"] != self._topic_id:
-                raise UsageError(
-                    f"`{self.directory}` holds another topic `{self._topic}`: its id is "
-                    f"`{metadata['topic_id']}`, the cluster's is `{self._topic_id}`",
-                    "the topic was deleted and created again, or this is another cluster; "
-                    "ingest into a new table",
-                )
-            found = from_text(metadata["positions"])
-            self.positions = {tp: TablePosition(end, epoch) for tp, (end, epoch) in found.items()}
+        metadata = self._newest_commit()
+        if not metadata:
+            self.positions = _positions_of_rows(self._delta, self._topic)
             return
-        self.positions = _positions_of_rows(self._delta, self._topic)
+        if metadata["topic_id"] != self._topic_id:
+            raise UsageError(
+                f"`{self.address}` holds another topic `{self._topic}`: its id is "
+                f"`{metadata['topic_id']}`, the cluster's is `{self._topic_id}`",
+                "the topic was deleted and created again, or this is another cluster; "
+                "ingest into a new table",
+            )
+        found = from_text(metadata["positions"])
+        self.positions = {tp: TablePosition(end, epoch) for tp, (end, epoch) in found.items()}
 
     def sync_continuity(self) -> None:
         """Adds what the commits say to `_quarantine` and `_continuity` where they do not have it
-        yet."""
+        yet. Raises `StoreUnavailable`."""
         for attempt in range(_ATTEMPTS):
             try:
-                self._add_continuity()
+                with self.address.reached():
+                    self._add_continuity()
                 return
             except CommitFailedError:
                 # The writer of another topic was faster, and has added these accounts too.
@@ -264,17 +283,17 @@ class BronzeTable:
                     raise
 
     def _add_continuity(self) -> None:
-        place = self.directory / CONTINUITY_DIRECTORY
-        if not DeltaTable.is_deltatable(str(place)):
-            DeltaTable.create(str(place), CONTINUITY_SCHEMA, mode="ignore", name="continuity")
-        delta = DeltaTable(str(place))
-        add_fields(delta, CONTINUITY_SCHEMA)
+        place = self.address / CONTINUITY_DIRECTORY
+        if not place.is_table:
+            place.create(CONTINUITY_SCHEMA, mode="ignore", name="continuity")
+        delta = place.delta()
+        add_fields(place, delta, CONTINUITY_SCHEMA)
         self._delta.update_incremental()
         newest = self._delta.version()
         oldest = _followed(delta)
         # Before the accounts: what these have is not looked at again.
         self._add_quarantine(oldest, newest)
-        commits = list(ingest_commits(self.directory, newest, down_to=oldest))
+        commits = list(ingest_commits(self.address, newest, down_to=oldest))
         accounts = [
             continuity_table([Continuity(**line) for line in one["continuity"]], one["app"])
             for one in reversed(commits)
@@ -283,15 +302,19 @@ class BronzeTable:
             _follow(delta, [_continuity_file(place, pa.concat_tables(accounts))], newest)
 
     def _add_quarantine(self, oldest: int, newest: int) -> None:
-        place = self.directory / QUARANTINE_DIRECTORY
-        if not place.is_dir():
-            return  # No task has written to it.
-        DeltaTable.create(str(place), QUARANTINE_SCHEMA, mode="ignore", name="quarantine")
-        delta = DeltaTable(str(place))
-        commits = ingest_commits(self.directory, newest, down_to=max(oldest, _followed(delta)))
-        files = [DataFile(**file) for commit in commits for file in commit.get("quarantine", ())]
+        if not self._quarantined(oldest, newest):
+            return
+        place = self.address / QUARANTINE_DIRECTORY
+        place.create(QUARANTINE_SCHEMA, mode="ignore", name="quarantine")
+        delta = place.delta()
+        files = self._quarantined(max(oldest, _followed(delta)), newest)
         if files:
             _follow(delta, [file.add_action() for file in files], newest)
+
+    def _quarantined(self, oldest: int, newest: int) -> list[DataFile]:
+        """The files of the quarantine that commits above version `oldest` name."""
+        commits = ingest_commits(self.address, newest, down_to=oldest)
+        return [DataFile(**file) for commit in commits for file in commit.get("quarantine", ())]
 
 
 def _followed(delta: DeltaTable) -> int:
@@ -307,61 +330,62 @@ def _follow(delta: DeltaTable, added: list[AddAction], newest: int) -> None:
     delta.create_write_transaction(added, "append", delta.schema(), commit_properties=properties)
 
 
-def commit_actions(directory: Path, version: int) -> list[dict[str, Any]]:
+def commit_actions(address: TableAddress, version: int) -> list[dict[str, Any]]:
     """The actions of one commit of a table's log. Raises `FileNotFoundError`."""
-    path = directory / "_delta_log" / f"{version:020}.json"
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    lines = address.read(f"_delta_log/{version:020}.json").splitlines()
+    return [json.loads(line) for line in lines]
 
 
-def ingest_commits(directory: Path, newest: int, down_to: int = -1) -> Iterator[dict[str, Any]]:
+def ingest_commits(table: AnyTable, newest: int, down_to: int = -1) -> Iterator[dict[str, Any]]:
     """The metadata of the ingest's commits from version `newest` back to the one above `down_to`,
     or to where the log was cleaned up."""
+    address = TableAddress.of(table)
     with suppress(FileNotFoundError):
         for version in range(newest, down_to, -1):
-            for action in commit_actions(directory, version):
+            for action in commit_actions(address, version):
                 info = action.get("commitInfo", {})
                 if _METADATA_KEY in info:
                     yield info[_METADATA_KEY]
 
 
 def _open_delta(
-    directory: Path,
+    address: TableAddress,
     schema: pa.Schema,
     create: bool,
     upsert: Upsert | None,
     partition_by: Sequence[str],
 ) -> DeltaTable:
     try:
-        if not create and not DeltaTable.is_deltatable(str(directory)):
+        is_table = address.is_table
+        if not create and not is_table:
             raise UsageError(
-                f"`{directory}` is not a Delta table, but the checkpoint belongs to one",
+                f"`{address}` is not a Delta table, but the checkpoint belongs to one",
                 "give the `--table` that the checkpoint belongs to, or a new `--checkpoint`; "
                 "`tidelog spark checkpoint show` names that table",
             )
-        directory.mkdir(parents=True, exist_ok=True)
-        strangers = sorted(
-            one.name for one in directory.iterdir() if one.name != CHECKPOINTS_DIRECTORY
-        )
-        if DeltaTable.is_deltatable(str(directory)):
-            delta = DeltaTable(str(directory))
-        elif strangers:
+        strangers = [name for name in address.names() if name != CHECKPOINTS_DIRECTORY]
+        if strangers and not is_table:
             raise UsageError(
-                f"`{directory}` is not a Delta table and not empty: there is `{strangers[0]}`",
-                "give the table a directory of its own with `--table`",
+                f"`{address}` is not a Delta table and not empty: there is `{strangers[0]}`",
+                "give the table a place of its own with `--table`",
             )
+        if is_table:
+            delta = address.delta()
         else:
-            delta = create_table(directory, schema, upsert, partition_by)
-        probe = directory / f".tidelog-{uuid4()}"
-        probe.touch()
-        probe.unlink()
+            delta = create_table(address, schema, upsert, partition_by)
+        probe = f".tidelog-{uuid4()}"
+        NewFile(address, probe, schema).finish("", {})
+        address.remove(probe)
     except (OSError, DeltaError) as error:
+        if address.directory is None:
+            raise
         raise UsageError(
-            f"the table `{directory}` cannot be opened and written: {error}",
+            f"the table `{address}` cannot be opened and written: {error}",
             "check the path given with `--table`, its owner and its permissions",
         ) from error
-    check_kind(delta, directory)
-    check_mode(delta, directory, upsert, partition_by)
-    add_fields(delta, schema)
+    check_kind(delta, address)
+    check_mode(delta, address, upsert, partition_by)
+    add_fields(address, delta, schema)
     return delta
 
 
@@ -379,12 +403,7 @@ def _positions_of_rows(delta: DeltaTable, topic: str) -> dict[TopicPartition, Ta
     }
 
 
-def _continuity_file(place: Path, rows: pa.Table) -> AddAction:
-    path = place / f"part-{uuid4()}.parquet"
-    pq.write_table(rows, path, compression="zstd")
-    return DataFile.of(path, path.name, "", {"numRecords": len(rows)}).add_action()
-
-
-def table_files(directory: Path) -> Sequence[str]:
-    """The data files of the newest version, as paths, for readers without Delta."""
-    return [str(uri) for uri in DeltaTable(str(directory)).file_uris()]
+def _continuity_file(place: TableAddress, rows: pa.Table) -> AddAction:
+    file = NewFile(place, f"part-{uuid4()}.parquet", rows.schema)
+    file.write(rows)
+    return file.finish("", {"numRecords": len(rows)}).add_action()

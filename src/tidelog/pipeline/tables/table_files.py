@@ -12,7 +12,6 @@ No Spark import: a task is a function from Arrow batches to one report.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Final, Self
 
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow.compute as pc
 
 from tidelog.pipeline.errors import RegistryUnavailable
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, arrow_schema, types_of
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.continuity import Observer, Piece
 from tidelog.pipeline.tables.data_files import DataFile, OpenFile, partition_text
 from tidelog.pipeline.tables.quarantine import QuarantineFile, quarantined_rows
@@ -107,8 +107,8 @@ class TaskReport:
 class TableTask:
     """The work of every task of a batch, as Spark carries it to the executors."""
 
-    table: str
-    """The table's directory, absolute; the same on every machine."""
+    table: TableAddress
+    """The same on every machine."""
     batch: int
     file_bytes: int = TARGET_FILE_BYTES
     key: Layout = RAW
@@ -127,7 +127,8 @@ class TableTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For `DataFrame.mapInArrow`: takes all rows, returns one row, the report."""
-        report = write_files(self, batches)
+        with self.table.reached():
+            report = write_files(self, batches)
         yield pa.RecordBatch.from_pylist([{"report": report.to_text()}])
 
 
@@ -164,11 +165,11 @@ class _Files:
         # The one of a table of upserts.
         self._changes: ChangeFile | None = None
         if task.upsert is not None:
-            self._changes = ChangeFile(Path(task.table), task.upsert)
+            self._changes = ChangeFile(task.table, task.upsert)
         # Finished ones, in order.
         self._done: list[DataFile] = []
         # What does not parse.
-        self._bad = QuarantineFile(Path(task.table), task.batch)
+        self._bad = QuarantineFile(task.table, task.batch)
 
     def __enter__(self) -> Self:
         return self
@@ -179,7 +180,7 @@ class _Files:
         for open_file in self._open.values():
             open_file.discard()
         for file in self._done:
-            (Path(self._task.table) / file.path).unlink(missing_ok=True)
+            self._task.table.remove(file.path)
         if self._changes is not None:
             self._changes.discard()
         self._bad.discard()
@@ -248,7 +249,7 @@ class _Files:
                 self._done.append(self._open.pop(next(iter(self._open))).finish())
             task = self._task
             partition = dict(zip(task.partition_by, values, strict=True))
-            found = OpenFile(Path(task.table), topic, task.batch, task.file_schema, partition)
+            found = OpenFile(task.table, topic, task.batch, task.file_schema, partition)
             self._open[place] = found
         return found
 
@@ -257,10 +258,7 @@ class _Files:
         while self._open:
             self._done.append(self._open.pop(next(iter(self._open))).finish())
         done = self._done if self._changes is None else self._changes.finish()
-        if not self._bad.finish():
-            return tuple(done), ()
-        stats = {"numRecords": self._bad.rows}
-        return tuple(done), (DataFile.of(self._bad.path, self._bad.name, "", stats),)
+        return tuple(done), self._bad.finish()
 
 
 def _by_values(

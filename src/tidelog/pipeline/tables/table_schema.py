@@ -7,7 +7,6 @@ change can be merged.
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from deltalake.exceptions import CommitFailedError
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter
+from tidelog.pipeline.tables.addresses import AnyTable, TableAddress
 from tidelog.pipeline.tables.table_files import PARTITION_COLUMN, RAW, table_schema
 from tidelog.pipeline.tables.upserts import BUCKET_COLUMN, Upsert
 from tidelog.pipeline.tables.widening import widen
@@ -36,25 +36,28 @@ def found_schema(delta: DeltaTable) -> pa.Schema:
     return pa.schema(delta.schema().to_arrow())
 
 
-def existing_schema(directory: Path) -> pa.Schema | None:
-    """The columns of the table in `directory`; `None` where there is none."""
-    if not DeltaTable.is_deltatable(str(directory)):
-        return None
-    return found_schema(open_existing(directory))
+def existing_schema(table: AnyTable) -> pa.Schema | None:
+    """The columns of the table; `None` where there is none. Raises as `open_existing` does."""
+    address = TableAddress.of(table)
+    with address.reached():
+        return found_schema(open_existing(address)) if address.is_table else None
 
 
-def open_existing(directory: Path) -> DeltaTable:
-    """A table that an ingest has made. Raises `UsageError` for any other directory."""
-    if not DeltaTable.is_deltatable(str(directory)):
-        raise UsageError(
-            f"`{directory}` is not a Delta table", "give the `--table` of `tidelog spark ingest`"
-        )
-    delta = DeltaTable(str(directory))
-    check_kind(delta, directory)
+def open_existing(table: AnyTable) -> DeltaTable:
+    """A table that an ingest has made. Raises `UsageError` for any other place,
+    `StoreUnavailable`."""
+    address = TableAddress.of(table)
+    with address.reached():
+        if not address.is_table:
+            raise UsageError(
+                f"`{address}` is not a Delta table", "give the `--table` of `tidelog spark ingest`"
+            )
+        delta = address.delta()
+    check_kind(delta, address)
     return delta
 
 
-def check_kind(delta: DeltaTable, directory: Path) -> None:
+def check_kind(delta: DeltaTable, address: TableAddress) -> None:
     """Raises `UsageError` for a table that the ingest has not made. Its keys and values may have
     any types, and a transform may have added columns."""
     schema = table_schema(RAW, RAW, mode_of(delta))
@@ -68,18 +71,17 @@ def check_kind(delta: DeltaTable, directory: Path) -> None:
     if differing or partitioned[: len(first)] != first:
         what = f"the column `{differing[0]}`" if differing else f"partitioned by {partitioned}"
         raise UsageError(
-            f"`{directory}` is a table of another kind: {what} is not what the ingest writes",
-            "give a new directory with `--table`; the ingest makes its tables itself",
+            f"`{address}` is a table of another kind: {what} is not what the ingest writes",
+            "give a new place with `--table`; the ingest makes its tables itself",
         )
 
 
 def create_table(
-    directory: Path, schema: pa.Schema, upsert: Upsert | None, partition_by: Sequence[str]
+    address: TableAddress, schema: pa.Schema, upsert: Upsert | None, partition_by: Sequence[str]
 ) -> DeltaTable:
     """Makes the table; one of upserts knows how its rows are named."""
     how = None if upsert is None else {_UPSERT_KEY: json.dumps(upsert.fields)}
-    return DeltaTable.create(
-        str(directory),
+    return address.create(
         schema,
         partition_by=[*_partition_columns(upsert), *partition_by],
         name="bronze",
@@ -95,7 +97,7 @@ def mode_of(delta: DeltaTable) -> Upsert | None:
 
 
 def check_mode(
-    delta: DeltaTable, directory: Path, upsert: Upsert | None, partition_by: Sequence[str]
+    delta: DeltaTable, address: TableAddress, upsert: Upsert | None, partition_by: Sequence[str]
 ) -> None:
     """Raises `UsageError` where the rows of the table are of another kind, or named otherwise, or
     partitioned by other columns."""
@@ -106,7 +108,7 @@ def check_mode(
     ]
     if modes[0] != modes[1]:
         raise UsageError(
-            f"`{directory}` was made with `--mode {modes[0]}`, not with `--mode {modes[1]}`",
+            f"`{address}` was made with `--mode {modes[0]}`, not with `--mode {modes[1]}`",
             "give the options with which it was made, or a new `--table`",
         )
 
@@ -116,7 +118,7 @@ def check_mode(
             f"with `--partition-by {','.join(columns)}`" if columns else "without `--partition-by`"
         )
         raise UsageError(
-            f"`{directory}` was made {made}", "give the option as it was then, or a new `--table`"
+            f"`{address}` was made {made}", "give the option as it was then, or a new `--table`"
         )
 
 
@@ -124,7 +126,7 @@ def _partition_columns(upsert: Upsert | None) -> list[str]:
     return [PARTITION_COLUMN] if upsert is None else [PARTITION_COLUMN, BUCKET_COLUMN]
 
 
-def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:
+def add_fields(address: TableAddress, delta: DeltaTable, schema: pa.Schema) -> None:
     """Adds columns, and fields of structs, that the table does not have, and gives numbers wider
     types. Raises `UsageError` where the types differ otherwise, `OtherWriter`."""
     there = pa.struct(found_schema(delta))
@@ -135,7 +137,7 @@ def add_fields(delta: DeltaTable, schema: pa.Schema) -> None:
         if is_extended(there, wanted):
             delta.alter.add_columns(Schema.from_arrow(pa.schema(list(wanted))).fields)
         else:
-            widen(delta, pa.schema(list(wanted)), PARTITION_COLUMN)
+            widen(address, delta, pa.schema(list(wanted)), PARTITION_COLUMN)
             delta.update_incremental()
     except CommitFailedError as error:
-        raise OtherWriter(f"another writer changes `{delta.table_uri}`: {error}") from error
+        raise OtherWriter(f"another writer changes `{address}`: {error}") from error

@@ -23,7 +23,6 @@ A row keeps the lineage of its newest change. No Spark import, as in `table_file
 import json
 from dataclasses import asdict, dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 from zlib import crc32
@@ -31,11 +30,11 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from tidelog.pipeline.errors import KeyMoved
 from tidelog.pipeline.row_groups import RowGroup
-from tidelog.pipeline.tables.data_files import DataFile, OpenFile
+from tidelog.pipeline.tables.addresses import TableAddress
+from tidelog.pipeline.tables.data_files import DataFile, NewFile, OpenFile
 
 KEY_BUCKETS: Final = 16
 BUCKET_COLUMN: Final = "key_bucket"
@@ -115,16 +114,15 @@ def _column(rows: pa.Table, name: str, upsert: Upsert) -> pa.Array:
 class ChangeFile:
     """The changes of one task in one file; there is none until there is a change."""
 
-    def __init__(self, table: Path, upsert: Upsert) -> None:
+    def __init__(self, table: TableAddress, upsert: Upsert) -> None:
+        # Where it is to be, and how changes name rows.
+        self._table = table
         self._upsert = upsert
-        # Relative to the table.
-        self._name = f"{CHANGES_DIRECTORY}/{upsert.app}/{uuid4()}.parquet"
-        self._path = table / self._name
         # Changes that are not folded yet, and those that are, each key once.
         self._fresh = RowGroup()
         self._folded: pa.Table | None = None
-        # What writes the file, and how many changes it has.
-        self._writer: pq.ParquetWriter | None = None
+        # The file, and how many changes it has.
+        self._file: NewFile | None = None
         self._rows = 0
         self._topic = ""
         # The buckets for which it has some.
@@ -146,17 +144,15 @@ class ChangeFile:
         """The file, if there is one. Its statistics name the buckets for which it has changes."""
         self._fold()
         self._write_folded()
-        if self._writer is None:
+        if self._file is None:
             return []
-        self._writer.close()
         stats = {"numRecords": self._rows, BUCKETS: sorted(self._touched)}
-        return [DataFile.of(self._path, self._name, self._topic, stats)]
+        return [self._file.finish(self._topic, stats)]
 
     def discard(self) -> None:
-        """Deletes the file."""
-        if self._writer is not None:
-            self._writer.close()
-            self._path.unlink(missing_ok=True)
+        """Deletes the file if it can."""
+        if self._file is not None:
+            self._file.discard()
 
     def _fold(self) -> None:
         fresh = self._fresh.take()
@@ -172,13 +168,13 @@ class ChangeFile:
         buckets = _buckets(_column(found, "key", self._upsert))
         in_order = np.argsort(buckets, kind="stable")
         found = found.append_column(BUCKET_COLUMN, pa.array(buckets)).take(pa.array(in_order))
-        if self._writer is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._writer = pq.ParquetWriter(self._path, found.schema, compression="zstd")
+        if self._file is None:
+            name = f"{CHANGES_DIRECTORY}/{self._upsert.app}/{uuid4()}.parquet"
+            self._file = NewFile(self._table, name, found.schema)
         edges = np.searchsorted(buckets[in_order], np.arange(KEY_BUCKETS + 1))
         for bucket, (start, end) in enumerate(pairwise(edges.tolist())):
             if end > start:
-                self._writer.write_table(found.slice(start, end - start))
+                self._file.write(found.slice(start, end - start))
                 self._touched.add(bucket)
         self._rows += len(found)
 
@@ -193,7 +189,7 @@ def _buckets(names: pa.Array) -> np.ndarray:
 class MergeTask:
     """The changes of a batch to one bucket, as Spark carries them to the executors."""
 
-    table: str
+    table: TableAddress
     topic: str
     bucket: int
     batch: int
@@ -238,10 +234,10 @@ def merge(task: MergeTask) -> Merged:
     grown: dict[int, int] = {}
     _count(grown, added.column("partition"), 1)
     place: dict[str, str | None] = {BUCKET_COLUMN: str(task.bucket)}
-    file = OpenFile(Path(task.table), task.topic, task.batch, task.schema, place)
+    file = OpenFile(task.table, task.topic, task.batch, task.schema, place)
     try:
         for name in task.files:
-            with pq.ParquetFile(Path(task.table) / name) as old:
+            with task.table.parquet(name) as old:
                 for rows in old.iter_batches(batch_size=_MERGED_ROWS):
                     found = pc.index_in(identities(rows.column("key"), task.upsert), names)
                     kept, replaced = _replaced(rows, changes, found)
@@ -268,10 +264,7 @@ def _count(grown: dict[int, int], partitions: Any, step: int) -> None:
 def _changes_of(task: MergeTask) -> pa.Table:
     """The newest change of each key of the bucket."""
     wanted = [(BUCKET_COLUMN, "==", task.bucket)]
-    parts = [
-        pq.read_table(Path(task.table) / name, filters=wanted, partitioning=None)
-        for name in task.changes
-    ]
+    parts = [task.table.rows(name, filters=wanted) for name in task.changes]
     return newest(pa.concat_tables(parts), task.upsert)
 
 

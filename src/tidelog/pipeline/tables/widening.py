@@ -11,24 +11,22 @@ and an ingest compares the types before it commits (`table.py`).
 """
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import CommitProperties
 
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.data_files import DataFile, OpenFile, partition_text
 
 _ROWS: Final = 1 << 17
 
 
-def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str) -> None:
+def widen(table: TableAddress, delta: DeltaTable, schema: pa.Schema, topic_column: str) -> None:
     """Gives the table the columns of `schema`. Raises `CommitFailedError`, `OSError`; then the
     table is as it was."""
-    directory = Path(delta.table_uri.removeprefix("file://"))
     columns = delta.metadata().partition_columns
     files = pa.schema([field for field in schema if field.name not in columns])
     actions = pa.table(delta.get_add_actions(flatten=True))
@@ -37,7 +35,7 @@ def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str) -> None:
         for row in actions.to_pylist():
             partition = {name: partition_text(row[f"partition.{name}"]) for name in columns}
             topic = partition.pop(topic_column) or ""
-            copies += _copied(directory, unquote(row["path"]), files, topic, partition)
+            copies += _copied(table, unquote(row["path"]), files, topic, partition)
         delta.create_write_transaction(
             [one.add_action(topic_column) for one in copies],
             "overwrite",
@@ -47,20 +45,24 @@ def widen(delta: DeltaTable, schema: pa.Schema, topic_column: str) -> None:
         )
     except BaseException:
         for one in copies:
-            (directory / one.path).unlink(missing_ok=True)
+            table.remove(one.path)
         raise
 
 
 def _copied(
-    directory: Path, name: str, schema: pa.Schema, topic: str, partition: Mapping[str, str | None]
+    table: TableAddress,
+    name: str,
+    schema: pa.Schema,
+    topic: str,
+    partition: Mapping[str, str | None],
 ) -> list[DataFile]:
     copy: OpenFile | None = None
     try:
-        with pq.ParquetFile(directory / name) as file:
+        with table.parquet(name) as file:
             for rows in file.iter_batches(batch_size=_ROWS):
                 if copy is None:
                     batch = rows.column("ingest_batch")[0].as_py()
-                    copy = OpenFile(directory, topic, batch, schema, partition)
+                    copy = OpenFile(table, topic, batch, schema, partition)
                 copy.write(rows)
     except BaseException:
         if copy is not None:

@@ -10,9 +10,8 @@ because it would have no effect.
 from collections.abc import Mapping
 from typing import Final
 
-from tidelog.client.security_options import LOGIN, PLAINTEXT, PROTOCOL, ClientSecurity
+from tidelog.client.security_options import LOGIN, PLAINTEXT, PROTOCOL, TOKEN_LOGIN, ClientSecurity
 from tidelog.errors import UsageError
-from tidelog.model import SecurityProtocol
 
 PREFIX: Final = "kafka."
 _OF_SERVERS: Final = ("ssl.client.auth", "ssl.principal", "ssl.allow")
@@ -33,7 +32,7 @@ def split_security(options: Mapping[str, str]) -> tuple[ClientSecurity, dict[str
         return PLAINTEXT, others
     security = ClientSecurity(settings)
     for name in settings:
-        _check(name, security.protocol)
+        _check(name, security)
     return security, others
 
 
@@ -43,14 +42,15 @@ def as_options(settings: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in named.items() if name.startswith(_FAMILIES)}
 
 
-def _check(name: str, protocol: SecurityProtocol) -> None:
+def _check(name: str, security: ClientSecurity) -> None:
     if name == PROTOCOL:
         return
     # It takes a moment to import, and most queries are without protection.
     from tidelog.config.tls_properties import TLS
 
-    is_login = name.startswith("sasl.")
-    known = LOGIN if is_login else [one for one in TLS if not one.startswith(_OF_SERVERS)]
+    is_login, protocol = name.startswith("sasl."), security.protocol
+    of_login = (*LOGIN, *TOKEN_LOGIN)
+    known = of_login if is_login else [one for one in TLS if not one.startswith(_OF_SERVERS)]
     if name not in known:
         raise UsageError(
             f"`{PREFIX}{name}` is not known",
@@ -60,4 +60,9 @@ def _check(name: str, protocol: SecurityProtocol) -> None:
         raise UsageError(
             f"`{PREFIX}{name}` has no effect with `{PREFIX}{PROTOCOL}` `{protocol.name}`",
             f"leave it out, or give another `{PREFIX}{PROTOCOL}`",
+        )
+    if name in TOKEN_LOGIN and not security.takes_token:
+        raise UsageError(
+            f"`{PREFIX}{name}` has no effect without a login by OAUTHBEARER",
+            f"leave it out, or give `{PREFIX}sasl.mechanism` `OAUTHBEARER`",
         )

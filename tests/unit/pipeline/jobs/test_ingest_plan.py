@@ -23,7 +23,7 @@ def test_paths_may_be_text(brokers, tmp_path):
             brokers.bootstrap_servers, "t", f"{tmp_path}/table", checkpoint=f"{tmp_path}/checks"
         )
     )
-    assert prepared.table.directory == tmp_path / "table"
+    assert prepared.table.address.directory == tmp_path / "table"
     assert (tmp_path / "checks" / "tidelog-ingest.json").is_file()
     inside = IngestPlan(brokers.bootstrap_servers, "t", f"file://{tmp_path}/table")
     assert inside.checkpoint_directory == tmp_path / "table" / "_checkpoints" / "t"
@@ -32,7 +32,7 @@ def test_paths_may_be_text(brokers, tmp_path):
 def test_an_address_that_is_not_served_makes_no_directory(brokers, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="not served"):
-        prepare(IngestPlan(brokers.bootstrap_servers, "t", "s3://b/x"))
+        prepare(IngestPlan(brokers.bootstrap_servers, "t", "hdfs://b/x"))
     assert list(tmp_path.iterdir()) == []
 
 

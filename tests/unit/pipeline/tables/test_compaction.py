@@ -56,9 +56,9 @@ def test_a_compaction_that_would_lose_rows_is_taken_back(table, tmp_path, monkey
     before = _rows(tmp_path)
     whole = compaction._optimize
 
-    def losing(delta, target_bytes):
+    def losing(address, delta, target_bytes):
         known = set(delta.file_uris())
-        whole(delta, target_bytes)
+        whole(address, delta, target_bytes)
         for path in set(DeltaTable(str(tmp_path)).file_uris()) - known:
             pq.write_table(pq.read_table(path, partitioning=None).slice(1), path)
 

@@ -3,6 +3,7 @@
 import pyarrow.parquet as pq
 
 from tests.unit.pipeline.bronze_rows import rows
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.data_files import OpenFile
 from tidelog.pipeline.tables.table_files import (
     RAW,
@@ -17,7 +18,7 @@ _SCHEMA = file_schema(table_schema(RAW, RAW))
 
 def test_a_file_has_statistics_of_its_rows(tmp_path):
     batches = [rows(5, 9), rows(0, 2, partition=4)]
-    (file,) = write_files(TableTask(str(tmp_path), 3), iter(batches)).files
+    (file,) = write_files(TableTask(TableAddress.of(tmp_path), 3), iter(batches)).files
     assert file.topic == "t"
     assert file.path.startswith("topic=t/batch-00000003-")
     assert file.size_bytes == (tmp_path / file.path).stat().st_size
@@ -27,7 +28,7 @@ def test_a_file_has_statistics_of_its_rows(tmp_path):
 
 
 def test_a_file_lies_below_its_partition_values(tmp_path):
-    file = OpenFile(tmp_path, "t", 4, _SCHEMA, {"key_bucket": "7"})
+    file = OpenFile(TableAddress.of(tmp_path), "t", 4, _SCHEMA, {"key_bucket": "7"})
     file.write(rows(0, 3))
     done = file.finish()
     assert done.path.startswith("topic=t/key_bucket=7/batch-00000004-")
@@ -36,10 +37,10 @@ def test_a_file_lies_below_its_partition_values(tmp_path):
 
 
 def test_rows_keep_the_batch_and_the_file_that_they_came_with(tmp_path):
-    first = OpenFile(tmp_path, "t", 4, _SCHEMA)
+    first = OpenFile(TableAddress.of(tmp_path), "t", 4, _SCHEMA)
     first.write(rows(0, 2))
     old = first.finish()
-    second = OpenFile(tmp_path, "t", 5, _SCHEMA)
+    second = OpenFile(TableAddress.of(tmp_path), "t", 5, _SCHEMA)
     second.write(pq.read_table(tmp_path / old.path, partitioning=None).to_batches()[0])
     second.end_row_group()
     second.write(rows(2, 3))
@@ -54,7 +55,7 @@ def test_rows_keep_the_batch_and_the_file_that_they_came_with(tmp_path):
 
 
 def test_a_file_that_is_discarded_is_gone(tmp_path):
-    file = OpenFile(tmp_path, "t", 4, _SCHEMA)
+    file = OpenFile(TableAddress.of(tmp_path), "t", 4, _SCHEMA)
     file.write(rows(0, 3))
     file.discard()
     assert list(tmp_path.rglob("*.parquet")) == []

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.unit.pipeline.bronze_rows import open_table, rows, written
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.quarantine import QUARANTINE_SCHEMA, QuarantineFile, quarantined_rows
 from tidelog.pipeline.tables.table_files import TableTask, TaskReport, write_files
 from tidelog.pipeline.typed.formats import Format
@@ -37,17 +38,18 @@ def test_rows_keep_their_bytes_and_get_part_and_reason():
 
 
 def test_a_file_is_there_when_it_has_rows(tmp_path):
-    file = QuarantineFile(tmp_path, 0)
-    assert file.finish() is False
+    file = QuarantineFile(TableAddress.of(tmp_path), 0)
+    assert file.finish() == ()
     assert list(tmp_path.iterdir()) == []
     file.add(quarantined_rows(rows(0, 2), {0: ("key", "why")}, 0))
-    assert file.finish() is True
-    assert pq.read_metadata(file.path).num_rows == file.rows == 1
+    (done,) = file.finish()
+    rows_there = pq.read_metadata(tmp_path / "_quarantine" / done.path).num_rows
+    assert rows_there == done.stats["numRecords"] == 1
 
 
 def test_good_and_bad_records_of_a_task_part(tmp_path):
     mixed = [rows(0, 3, value=_GOOD), rows(3, 5, value=_BAD), rows(5, 8, value=_GOOD, control=True)]
-    report = write_files(TableTask(str(tmp_path), 0, value=_JSON), iter(mixed))
+    report = write_files(TableTask(TableAddress.of(tmp_path), 0, value=_JSON), iter(mixed))
     (file,) = report.files
     (bad,) = report.quarantine
     found = pq.read_table(tmp_path / file.path, partitioning=None)
@@ -59,7 +61,7 @@ def test_good_and_bad_records_of_a_task_part(tmp_path):
 
 
 def test_a_record_whose_key_and_value_are_bad_is_there_once(tmp_path):
-    task = TableTask(str(tmp_path), 0, key=_JSON, value=_JSON)
+    task = TableTask(TableAddress.of(tmp_path), 0, key=_JSON, value=_JSON)
     report = write_files(task, iter([rows(0, 2, value=_BAD)]))
     assert report.files == ()
     assert [file.stats for file in report.quarantine] == [{"numRecords": 2}]
@@ -71,7 +73,7 @@ def test_a_task_that_fails_takes_its_bad_records_back(tmp_path):
         raise OSError("the source failed")
 
     with pytest.raises(OSError, match="the source failed"):
-        write_files(TableTask(str(tmp_path), 0, value=_JSON), failing())
+        write_files(TableTask(TableAddress.of(tmp_path), 0, value=_JSON), failing())
     assert list(tmp_path.rglob("*.parquet")) == []
 
 

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from tests.unit.pipeline.bronze_rows import TOPIC_ID, open_table, rows
 from tidelog.errors import UsageError
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.compaction import compact
 from tidelog.pipeline.tables.continuity import judge
 from tidelog.pipeline.tables.table import BronzeTable, TableBatch
@@ -32,7 +33,7 @@ def _read(directory, report):
 
 
 def test_rows_get_their_lineage_and_control_records_stay_out(tmp_path):
-    report = write_files(TableTask(str(tmp_path), 3), iter([rows(5, 9, control=True)]))
+    report = write_files(TableTask(TableAddress.of(tmp_path), 3), iter([rows(5, 9, control=True)]))
     (file,) = report.files
     (table,) = _read(tmp_path, report)
     assert table.schema.names == [name for name in BRONZE_SCHEMA.names if name != "topic"]
@@ -47,14 +48,14 @@ def test_rows_get_their_lineage_and_control_records_stay_out(tmp_path):
 
 def test_full_files_are_followed_by_others(tmp_path, monkeypatch):
     monkeypatch.setattr("tidelog.pipeline.row_groups._ROW_GROUP_ROWS", 10)
-    task = TableTask(str(tmp_path), 0, file_bytes=1)
+    task = TableTask(TableAddress.of(tmp_path), 0, file_bytes=1)
     report = write_files(task, (rows(start, start + 10) for start in range(0, 30, 10)))
     assert [table.num_rows for table in _read(tmp_path, report)] == [10, 10, 10]
 
 
 def test_each_topic_has_files_of_its_own(tmp_path):
     mixed = pa.concat_batches([rows(0, 2), rows(0, 3, topic="u")])
-    report = write_files(TableTask(str(tmp_path), 0), iter([mixed]))
+    report = write_files(TableTask(TableAddress.of(tmp_path), 0), iter([mixed]))
     assert [(file.topic, file.stats["numRecords"]) for file in report.files] == [("t", 2), ("u", 3)]
 
 
@@ -71,7 +72,7 @@ def _partitioned(directory):
     transform = Transform("m:f", _with_kind).planned(parsed_schema(RAW, RAW))
     schema = table_schema(RAW, RAW, None, transform, _BY)
     table = BronzeTable.open(directory, "t", TOPIC_ID, schema=schema, partition_by=_BY)
-    return table, TableTask(str(directory), 0, transform=transform, partition_by=_BY)
+    return table, TableTask(TableAddress.of(directory), 0, transform=transform, partition_by=_BY)
 
 
 def test_rows_lie_by_the_day_and_by_columns_of_a_transform(tmp_path, monkeypatch):
@@ -93,7 +94,9 @@ def test_rows_lie_by_the_day_and_by_columns_of_a_transform(tmp_path, monkeypatch
 
 
 def test_a_task_without_rows_makes_no_file(tmp_path):
-    assert write_files(TableTask(str(tmp_path), 0), iter([rows(0, 0)])) == TaskReport((), ())
+    assert write_files(TableTask(TableAddress.of(tmp_path), 0), iter([rows(0, 0)])) == TaskReport(
+        (), ()
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -104,12 +107,12 @@ def test_a_task_that_fails_takes_its_files_back(tmp_path):
         raise OSError("the source failed")
 
     with pytest.raises(OSError, match="the source failed"):
-        write_files(TableTask(str(tmp_path), 0), failing())
+        write_files(TableTask(TableAddress.of(tmp_path), 0), failing())
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_a_report_travels_as_text(tmp_path):
-    task = TableTask(str(tmp_path), 0)
+    task = TableTask(TableAddress.of(tmp_path), 0)
     report = write_files(task, iter([rows(0, 5)]))
     assert TaskReport.from_text(report.to_text()) == report
     (row,) = [row for batch in task(iter([rows(0, 5)])) for row in batch.to_pylist()]

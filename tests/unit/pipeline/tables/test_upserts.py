@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.pipeline.bronze_rows import change_rows
 from tidelog.pipeline.errors import KeyMoved
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.table_files import (
     RAW,
     TableTask,
@@ -68,7 +69,7 @@ class _Table:
         self.files, self.batch = {}, 0
 
     def write(self, *batches):
-        task = TableTask(str(self.directory), self.batch, upsert=self._upsert)
+        task = TableTask(TableAddress.of(self.directory), self.batch, upsert=self._upsert)
         return write_files(task, iter(batches))
 
     def merge(self, report):
@@ -76,7 +77,7 @@ class _Table:
         for bucket in sorted({one for file in report.files for one in file.stats[BUCKETS]}):
             done = merge(
                 MergeTask(
-                    str(self.directory),
+                    TableAddress.of(self.directory),
                     "t",
                     bucket,
                     self.batch,
@@ -169,5 +170,5 @@ def test_a_task_that_fails_takes_its_changes_back(tmp_path, monkeypatch):
         raise OSError("the source failed")
 
     with pytest.raises(OSError, match="the source failed"):
-        write_files(TableTask(str(tmp_path), 0, upsert=_WHOLE), failing())
+        write_files(TableTask(TableAddress.of(tmp_path), 0, upsert=_WHOLE), failing())
     assert list(tmp_path.rglob("*.parquet")) == []

@@ -8,6 +8,7 @@ from tests.unit.pipeline.typed import test_avro, test_protobuf
 from tests.unit.pipeline.typed.registry_server import framed, registry_server
 from tests.unit.pipeline.typed.test_avro import record
 from tidelog.pipeline.errors import ClusterUnavailable, RegistryUnavailable
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.table_files import TableTask, write_files
 from tidelog.pipeline.typed.definitions import named_schema
 from tidelog.pipeline.typed.formats import Format
@@ -119,7 +120,7 @@ def test_a_registry_that_does_not_answer_ends_the_task_with_the_records_place(
     with pytest.raises(
         RegistryUnavailable, match=r"cannot be asked: .*, for the value at `t-0` "
     ) as e:
-        write_files(TableTask(str(tmp_path), 0, value=layout), iter([batch]))
+        write_files(TableTask(TableAddress.of(tmp_path), 0, value=layout), iter([batch]))
     assert str(e.value).endswith("offset 6") and isinstance(e.value, ClusterUnavailable)
     assert list(tmp_path.rglob("*.parquet")) == []
     registry.broken = None

@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit.pipeline.bronze_rows import change_rows, open_table, rows
 from tidelog.errors import UsageError
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.table import BronzeTable
 from tidelog.pipeline.tables.table_files import (
     RAW,
@@ -41,7 +42,7 @@ def _planned(function, schema=_SCHEMA):
 def test_added_columns_are_in_the_table_and_lineage_stays(tmp_path):
     transform = _planned(_with_double)
     assert transform.added == (pa.field("double", pa.int64()),)
-    task = TableTask(str(tmp_path), 3, transform=transform)
+    task = TableTask(TableAddress.of(tmp_path), 3, transform=transform)
     report = write_files(task, iter([rows(5, 9, control=True)]))
     table = pq.read_table(tmp_path / report.files[0].path, partitioning=None)
     assert table.column("double").to_pylist() == [10, 12, 14]
@@ -114,7 +115,7 @@ def _only_with_rows(broken):
     ],
 )
 def test_what_breaks_them_in_a_task_ends_it_with_the_address(tmp_path, function, message):
-    task = TableTask(str(tmp_path), 0, transform=_planned(_only_with_rows(function)))
+    task = TableTask(TableAddress.of(tmp_path), 0, transform=_planned(_only_with_rows(function)))
     with pytest.raises(ValueError, match=r"`--transform m:f` in `t-0`, the rows from .* 5 on") as e:
         write_files(task, iter([rows(5, 9)]))
     assert message in str(e.value) and "\nhint: " in str(e.value)
@@ -123,7 +124,7 @@ def test_what_breaks_them_in_a_task_ends_it_with_the_address(tmp_path, function,
 
 def test_a_key_that_names_a_row_stays_one(tmp_path):
     nulled = _planned(lambda rows: _replaced(rows, "key", pa.nulls(len(rows), pa.binary())))
-    task = TableTask(str(tmp_path), 0, upsert=Upsert(app="app"), transform=nulled)
+    task = TableTask(TableAddress.of(tmp_path), 0, upsert=Upsert(app="app"), transform=nulled)
     with pytest.raises(ValueError, match="makes keys null"):
         write_files(task, iter([change_rows((0, b"a", b"1"))]))
 

@@ -45,12 +45,16 @@ def _filled(cluster, topic: str) -> int:
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_a_table_in_an_object_store_has_every_record(spark, cluster, object_store, tmp_path, mode):
+def test_a_table_in_a_store_that_first_refuses_has_every_record(
+    spark, cluster, object_store, tmp_path, mode
+):
     topic = f"store-{mode}"
     records = _filled(cluster, topic)
     options = {"upsert": Upsert()} if mode == "upsert" else {"partition_by": ("date",)}
     plan = _plan(cluster, object_store, topic, tmp_path, **options)
-    result = ingest(spark, prepare(plan))
+    prepared = prepare(plan)
+    with object_store.obeying(Rule(".*", "ExpiredToken", 403, times=3)):
+        result = ingest(spark, prepared)
     assert (result.rows + result.quarantined_rows, result.violations) == (records, ())
     assert ingest(spark, prepare(plan)).rows == 0, "the table has everything"
     reads = read_table, read_accounts, read_quarantine

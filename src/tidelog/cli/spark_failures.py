@@ -37,6 +37,11 @@ _NO_TIDELOG: Final = re.compile(r"No module named '(?:pyspark_)?tidelog|DATA_SOU
 PACKAGE_HINT: Final = (
     "make an archive with `tidelog spark package`, which prints the conf that gives it to them"
 )
+_BROKER_HINT: Final = "check the address, and that the brokers run"
+_STORE_HINT: Final = (
+    "check `--table`, and endpoint and credentials: `--table-option`, or AWS_… in the environment "
+    "of driver and workers; the table is usable as it is"
+)
 _TRACE_HINT: Final = "run it again with `--debug` for the whole trace"
 
 
@@ -92,9 +97,12 @@ def _failure_of(error: Exception, log: SparkLog) -> Failure | None:
 
 
 def unreachable(error: Exception) -> NoAnswer:
-    """No broker answers."""
+    """No broker answers, or no object store."""
+    from tidelog.pipeline.errors import StoreUnavailable
+
     message, _, hint = str(error).partition("\nhint: ")
-    return NoAnswer(message, hint or "check the address, and that the brokers run")
+    usual = _STORE_HINT if isinstance(error, StoreUnavailable) else _BROKER_HINT
+    return NoAnswer(message, hint or usual)
 
 
 def java_ended(log: SparkLog) -> NoAnswer:

@@ -21,7 +21,7 @@ from tidelog.cli.arguments import (
 from tidelog.cli.spark_failures import spark_failure, unreachable
 from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_topic, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
-from tidelog.cli.spark_tables import STORE_HINT, Table, TableOptions
+from tidelog.cli.spark_tables import Table, TableOptions
 from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.pipeline.typed.formats import Format, Mode
@@ -386,13 +386,7 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 @contextmanager
 def _named_failures(topics: Sequence[str], table: str) -> Iterator[None]:
     """Failures, with the topics and the table. Raises `WorkFailed`, `UsageError`."""
-    from tidelog.pipeline.errors import (
-        ClusterUnavailable,
-        JobFailed,
-        OtherWriter,
-        StoreUnavailable,
-        TableConflict,
-    )
+    from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
 
     try:
         yield
@@ -411,7 +405,5 @@ def _named_failures(topics: Sequence[str], table: str) -> Iterator[None]:
             f"the ingest of `{', '.join(topics)}` into `{table}` ended: {found.message}",
             hint or "table and checkpoint are usable as they are; fix the cause and run it again",
         ) from error
-    except StoreUnavailable as error:
-        raise NoAnswer(str(error), STORE_HINT) from error
     except ClusterUnavailable as error:
         raise unreachable(error) from error

@@ -4,10 +4,11 @@ How a table is named is the same for all commands.
 """
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import argument, assignments, command, command_group, option
+from tidelog.cli.spark_failures import unreachable
 from tidelog.cli.spark_job import needs_spark
 from tidelog.cli.terminal import TABLE, NoAnswer, Output, OutputFormat, WorkFailed
 
@@ -29,10 +30,6 @@ TableOptions = Annotated[
         "NAME=VALUE",
     ),
 ]
-STORE_HINT: Final = (
-    "check `--table`, and endpoint and credentials: `--table-option`, or AWS_… in the environment "
-    "of driver and workers; the table is usable as it is"
-)
 
 
 def compact(
@@ -65,7 +62,7 @@ def compact(
         with terminal.progress("rewriting small files"):
             done = run_compaction(address, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
     except StoreUnavailable as error:
-        raise NoAnswer(str(error), STORE_HINT) from error
+        raise unreachable(error) from error
     except OtherWriter as error:
         hint = "run it again when no other job rewrites the table"
         raise NoAnswer(str(error), hint) from error

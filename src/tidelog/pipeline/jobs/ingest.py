@@ -27,7 +27,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import JobFailed, TableConflict
+from tidelog.pipeline.errors import JobFailed, StoreUnavailable, TableConflict
 from tidelog.pipeline.jobs.ingest_plan import Prepared
 from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.jobs.ingest_upsert import Merging
@@ -308,11 +308,14 @@ def _run_queries(
     starts_left = _STARTS_WITHOUT_A_BATCH
     while True:
         batches_before = writer.batches
-        query = _start(spark, writer)
+        query: StreamingQuery | None = None
         try:
+            with writer.busy:
+                writer.prepared.table.reload()
+            query = _start(spark, writer)
             _wait(query, writer, on_progress, is_over)
             return
-        except StreamingQueryException as error:
+        except (StreamingQueryException, StoreUnavailable) as error:
             failure = writer.failure
             if isinstance(failure, UsageError | TableConflict | OSError):
                 raise failure from None
@@ -323,9 +326,8 @@ def _run_queries(
             if not starts_left or any(sign in text for sign in _PERMANENT):
                 raise JobFailed(failure_text(text)) from error
         finally:
-            query.stop()
-        with writer.busy:
-            writer.prepared.table.reload()
+            if query is not None:
+                query.stop()
 
 
 def _start(spark: SparkSession, writer: BatchWriter) -> StreamingQuery:

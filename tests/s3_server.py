@@ -48,7 +48,10 @@ class S3Server:
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "tests.s3_server"]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        # It ends when its standard input does: a test process that is killed leaves none.
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self._process.stdout is not None
         self.endpoint = self._process.stdout.readline().strip()
         self._numbers = count()
@@ -145,7 +148,8 @@ def _serve() -> None:
 
     server = make_server("127.0.0.1", 0, _Application(), threaded=True, request_handler=Handler)
     print(f"http://127.0.0.1:{server.port}", flush=True)
-    server.serve_forever()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    sys.stdin.read()
 
 
 if __name__ == "__main__":

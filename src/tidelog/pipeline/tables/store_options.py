@@ -3,8 +3,8 @@
 delta-rs ignores a name that it does not know, so a misspelt one is refused here. Names are those of
 Rust's object_store; case does not matter, as in the environment, which has the same names.
 
-A table's log is safe between two writers by conditional puts (`addresses.py`). delta-rs 1.6 sends
-them to S3 unless `aws_conditional_put` says otherwise, and has no lock in DynamoDB any more.
+A table's log is safe between two writers by conditional puts (`addresses.py`). For S3 that is said
+in each address; delta-rs has no lock in DynamoDB any more.
 """
 
 import os
@@ -56,7 +56,8 @@ _UNSAFE: Final = {
 }
 """Names, also in the environment, and the values with which they turn the safety off, or another
 one on that delta-rs has no more."""
-_SAFE_PUT: Final = ("etag", "etagmatch")
+_CONDITIONAL_PUT: Final = "aws_conditional_put"
+_SAFE_PUT: Final = "etag"
 
 
 def checked_options(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -69,6 +70,7 @@ def checked_options(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str,
     if SCHEMES[scheme] is _S3:
         _check_safe(given, OPTION)
         _check_safe({name.lower(): text for name, text in os.environ.items()}, "the environment's")
+        given[_CONDITIONAL_PUT] = _SAFE_PUT
     known = (*SCHEMES[scheme], *_CONNECTION)
     for name in given:
         if name not in known:
@@ -86,9 +88,9 @@ def _check_safe(given: Mapping[str, str], where: str) -> None:
                 "leave it out: the table's commits are conditional puts; all writers of the table "
                 "must make theirs so",
             )
-    put = given.get("aws_conditional_put", _SAFE_PUT[0])
-    if put.strip().lower() not in _SAFE_PUT:
+    put = given.get(_CONDITIONAL_PUT, _SAFE_PUT)
+    if put.strip().lower() != _SAFE_PUT:
         raise UsageError(
-            f"{where} `aws_conditional_put={put}` is not safe: {_ONE_WRITER}",
-            "leave it out, or say `etag`; a store without conditional puts cannot hold a table",
+            f"{where} `{_CONDITIONAL_PUT}={put}` is not safe: {_ONE_WRITER}",
+            f"leave it out, or say `{_SAFE_PUT}`; a store without conditional puts has no tables",
         )

@@ -284,8 +284,7 @@ class BronzeTable:
 
     def _add_continuity(self) -> None:
         place = self.address / CONTINUITY_DIRECTORY
-        if not place.is_table:
-            place.create(CONTINUITY_SCHEMA, mode="ignore", name="continuity")
+        place.create(CONTINUITY_SCHEMA, mode="ignore", name="continuity")
         delta = place.delta()
         add_fields(place, delta, CONTINUITY_SCHEMA)
         self._delta.update_incremental()

@@ -39,5 +39,8 @@ def test_unsafe_settings_of_the_environment_are_refused_too(monkeypatch):
     assert TableAddress.of("tables/a").directory is not None
 
 
-def test_a_safe_conditional_put_may_be_said():
-    assert TableAddress.of("s3://lake/a", {"aws_conditional_put": "etag"}).options
+def test_every_address_of_s3_asks_for_conditional_puts():
+    said = TableAddress.of("s3://lake/a", {"AWS_CONDITIONAL_PUT": "etag"})
+    assert said == TableAddress.of("s3://lake/a")
+    assert said.options == (("aws_conditional_put", "etag"),)
+    assert TableAddress.of("gs://lake/a").options == ()

@@ -20,36 +20,39 @@ Source: KIP-211 (expiry), KIP-345 (static members), KIP-482; Kafka's `OffsetComm
 `GroupMetadataValue`.
 """
 
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
-from tidelog.groups import share_records
-from tidelog.groups.consumer_records import (
-    KINDS,
-    ConsumerRecord,
-    decode_record,
-    encode_key,
-    encode_value,
-)
-from tidelog.groups.share_records import SHARE_KINDS, ShareGroupRecord
+from tidelog.groups.consumer_records import LAYOUTS, OF_GROUPS, ConsumerRecord, Kind
+from tidelog.groups.share_records import OF_SHARE_GROUPS, SHARE_LAYOUTS, ShareGroupRecord, ShareKind
 from tidelog.model import NO_EPOCH, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.rsm.log_records import RawRecord
-from tidelog.wire.notation import CLASSIC, FLEXIBLE, MALFORMED, Notation, read_tags, write_tags
+from tidelog.wire.layouts import (
+    CLASSIC,
+    FLEXIBLE,
+    INT16,
+    INT32,
+    INT64,
+    UUID,
+    Tag,
+    absent,
+    read_version,
+    written,
+)
+from tidelog.wire.notation import MALFORMED
+from tidelog.wire.primitives import Codec
 
-_KIND: Final = Struct(">h")
-_INT32: Final = Struct(">i")
-_INT64: Final = Struct(">q")
 _OFFSET_KINDS: Final = (0, 1)
 _OFFSET_KIND: Final = 1
 _GROUP_KIND: Final = 2
 _FIRST_FLEXIBLE: Final = 4
-_NEWEST: Final = 4
-_OFFSET_VERSION: Final = 4
-_VERSION_WITH_EXPIRY: Final = 1
+_OFFSET_WITH_EXPIRY: Final = 1
+_NEWEST_OFFSET: Final = 4
 _GROUP_VERSION: Final = 3
-_MIN_MEMBER_BYTES: Final = 20
-_TOPIC_ID_TAG: Final = 0
+"""In which groups are written."""
+_ONLY_VERSION: Final = 0
+"""Of the values of consumer groups and share groups."""
+_LAYOUTS: Final = {**LAYOUTS, **SHARE_LAYOUTS}
 
 
 class CommittedOffset(NamedTuple):
@@ -120,24 +123,79 @@ class OtherRecord(NamedTuple):
 GroupsRecord = OffsetRecord | GroupRecord | ConsumerRecord | ShareGroupRecord | OtherRecord
 
 
+# The layouts of values -----------------------------------------------------------------------
+
+
+def _layout_of_offsets(version: int) -> Codec:
+    forms = FLEXIBLE if version >= _FIRST_FLEXIBLE else CLASSIC
+    return forms.layout(
+        CommittedOffset._make,
+        INT64,
+        INT32 if version >= 3 else absent(NO_EPOCH),
+        forms.text,
+        INT64,
+        INT64 if version == _OFFSET_WITH_EXPIRY else absent(NO_TIMESTAMP),
+        tags=[Tag(UUID, ZERO_TOPIC_ID)],
+    )
+
+
+def _oldest_member(elements: list[Any]) -> MemberValue:
+    """Version 0 has one timeout for both."""
+    member = MemberValue._make(elements)
+    return member._replace(rebalance_timeout_ms=member.session_timeout_ms)
+
+
+def _layout_of_groups(version: int) -> Codec:
+    forms = FLEXIBLE if version >= _FIRST_FLEXIBLE else CLASSIC
+    member = forms.layout(
+        MemberValue._make if version >= 1 else _oldest_member,
+        forms.text,
+        forms.nullable_text if version >= 3 else absent(None),
+        forms.text,
+        forms.text,
+        INT32 if version >= 1 else absent(-1),
+        INT32,
+        forms.blob,
+        forms.blob,
+    )
+    return forms.layout(
+        GroupValue._make,
+        forms.text,
+        INT32,
+        forms.nullable_text,
+        forms.nullable_text,
+        INT64 if version >= 2 else absent(NO_TIMESTAMP),
+        forms.array(member),
+    )
+
+
+_OFFSETS: Final = {version: _layout_of_offsets(version) for version in range(5)}
+_GROUPS: Final = {version: _layout_of_groups(version) for version in range(5)}
+_OFFSET_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text, INT32)
+_GROUP_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text)
+_MEMBER_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text)
+
+
 def encode(record: GroupsRecord) -> RawRecord:
     """Key and value of a record."""
-    key = bytearray()
     match record:
-        case OffsetRecord(group_id, topic_partition, value):
-            key += _KIND.pack(_OFFSET_KIND)
-            CLASSIC.write_text(key, group_id)
-            CLASSIC.write_text(key, topic_partition.topic)
-            key += _INT32.pack(topic_partition.partition)
-            return bytes(key), None if value is None else _encode_offset(value)
+        case OffsetRecord(group_id, topic_partition, offset):
+            key = written(_OFFSET_KEY, (group_id, *topic_partition), _OFFSET_KIND)
+            if offset is None:
+                return key, None
+            has_expiry = offset.expire_timestamp_ms != NO_TIMESTAMP
+            version = _OFFSET_WITH_EXPIRY if has_expiry else _NEWEST_OFFSET
+            return key, written(_OFFSETS[version], offset, version)
         case GroupRecord(group_id, group):
-            key += _KIND.pack(_GROUP_KIND)
-            CLASSIC.write_text(key, group_id)
-            return bytes(key), None if group is None else _encode_group(group)
-        case ConsumerRecord():
-            return encode_key(record), encode_value(record.value)
-        case ShareGroupRecord(kind=kind, value=share_value):
-            return share_records.encode_key(record), share_records.encode_value(kind, share_value)
+            key = written(_GROUP_KEY, (group_id,), _GROUP_KIND)
+            if group is None:
+                return key, None
+            return key, written(_GROUPS[_GROUP_VERSION], group, _GROUP_VERSION)
+        case ConsumerRecord(kind, group_id, name, value) | ShareGroupRecord(
+            kind, group_id, name, value
+        ):
+            key = written(_key_of(kind), (group_id, name), kind)
+            return key, None if value is None else written(_LAYOUTS[kind], value, _ONLY_VERSION)
         case OtherRecord(raw):
             return raw
 
@@ -146,143 +204,28 @@ def decode(raw: RawRecord) -> GroupsRecord:
     """The record of a key and a value. Raises `MalformedFrame`."""
     key, value = raw
     try:
-        kind = _KIND.unpack_from(key)[0]
+        kind, position = INT16.read(key, 0)
         if kind in _OFFSET_KINDS:
-            group_id, position = CLASSIC.read_text(key, 2)
-            topic, position = CLASSIC.read_text(key, position)
-            partition = TopicPartition(topic, _INT32.unpack_from(key, position)[0])
-            return OffsetRecord(
-                group_id, partition, None if value is None else _decode_offset(value)
-            )
+            (group_id, *partition), _ = _OFFSET_KEY.read(key, position)
+            offset = None if value is None else read_version("an offset", _OFFSETS, value)
+            return OffsetRecord(group_id, TopicPartition(*partition), offset)
         if kind == _GROUP_KIND:
-            group_id, _ = CLASSIC.read_text(key, 2)
-            return GroupRecord(group_id, None if value is None else _decode_group(value))
-        if kind in KINDS:
-            return decode_record(kind, key, value)
-        if kind in SHARE_KINDS:
-            return share_records.decode_record(kind, key, value)
+            (group_id,), _ = _GROUP_KEY.read(key, position)
+            group = None if value is None else read_version("a group", _GROUPS, value)
+            return GroupRecord(group_id, group)
+        if kind in _LAYOUTS:
+            (group_id, *names), _ = _key_of(kind).read(key, position)
+            name = names[0] if names else ""
+            layouts = {_ONLY_VERSION: _LAYOUTS[kind]}
+            found = None if value is None else read_version(f"kind {kind}", layouts, value)
+            if kind in LAYOUTS:
+                return ConsumerRecord(Kind(kind), group_id, name, found)
+            return ShareGroupRecord(ShareKind(kind), group_id, name, found)
     except MALFORMED as cause:
         raise MalformedFrame(f"no record of a group: {cause}") from cause
     return OtherRecord(raw)
 
 
-# Offsets -----------------------------------------------------------------------------------
-
-
-def _encode_offset(value: CommittedOffset) -> bytes:
-    has_expiry = value.expire_timestamp_ms != NO_TIMESTAMP
-    version = _VERSION_WITH_EXPIRY if has_expiry else _OFFSET_VERSION
-    out = bytearray(_KIND.pack(version))
-    out += _INT64.pack(value.offset)
-    if has_expiry:
-        CLASSIC.write_text(out, value.metadata)
-        out += _INT64.pack(value.commit_timestamp_ms)
-        out += _INT64.pack(value.expire_timestamp_ms)
-        return bytes(out)
-    out += _INT32.pack(value.leader_epoch)
-    FLEXIBLE.write_text(out, value.metadata)
-    out += _INT64.pack(value.commit_timestamp_ms)
-    known = value.topic_id != ZERO_TOPIC_ID
-    write_tags(out, [(_TOPIC_ID_TAG, value.topic_id)] if known else [])
-    return bytes(out)
-
-
-def _decode_offset(value: bytes) -> CommittedOffset:
-    version, notation = _version_of(value)
-    offset, position = _INT64.unpack_from(value, 2)[0], 10
-    leader_epoch = NO_EPOCH
-    if version >= 3:
-        leader_epoch = _INT32.unpack_from(value, position)[0]
-        position += 4
-    metadata, position = notation.read_text(value, position)
-    commit_timestamp_ms = _INT64.unpack_from(value, position)[0]
-    position += 8
-    expire_timestamp_ms, topic_id = NO_TIMESTAMP, ZERO_TOPIC_ID
-    if version == _VERSION_WITH_EXPIRY:
-        expire_timestamp_ms = _INT64.unpack_from(value, position)[0]
-    if notation.flexible:
-        for tag, start, end in read_tags(value, position)[0]:
-            if tag == _TOPIC_ID_TAG:
-                topic_id = TopicId(bytes(value[start:end]))
-    return CommittedOffset(
-        offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id
-    )
-
-
-# Groups ------------------------------------------------------------------------------------
-
-
-def _encode_group(value: GroupValue) -> bytes:
-    out = bytearray(_KIND.pack(_GROUP_VERSION))
-    CLASSIC.write_text(out, value.protocol_type)
-    out += _INT32.pack(value.generation_id)
-    CLASSIC.write_text(out, value.protocol_name)
-    CLASSIC.write_text(out, value.leader_id)
-    out += _INT64.pack(value.state_timestamp_ms)
-    CLASSIC.write_length(out, len(value.members))
-    for member in value.members:
-        CLASSIC.write_text(out, member.member_id)
-        CLASSIC.write_text(out, member.group_instance_id)
-        CLASSIC.write_text(out, member.client_id)
-        CLASSIC.write_text(out, member.client_host)
-        out += _INT32.pack(member.rebalance_timeout_ms)
-        out += _INT32.pack(member.session_timeout_ms)
-        for blob in (member.subscription, member.assignment):
-            CLASSIC.write_length(out, len(blob))
-            out += blob
-    return bytes(out)
-
-
-def _decode_group(value: bytes) -> GroupValue:
-    version, notation = _version_of(value)
-    protocol_type, position = notation.read_text(value, 2)
-    generation_id = _INT32.unpack_from(value, position)[0]
-    protocol_name, position = notation.read_nullable_text(value, position + 4)
-    leader_id, position = notation.read_nullable_text(value, position)
-    state_timestamp_ms = NO_TIMESTAMP
-    if version >= 2:
-        state_timestamp_ms = _INT64.unpack_from(value, position)[0]
-        position += 8
-    count, position = notation.read_count(value, position, _MIN_MEMBER_BYTES)
-    members = []
-    for _ in range(count):
-        member, position = _decode_member(version, notation, value, position)
-        members.append(member)
-    return GroupValue(
-        protocol_type, generation_id, protocol_name, leader_id, state_timestamp_ms, tuple(members)
-    )
-
-
-def _decode_member(
-    version: int, notation: Notation, value: Any, position: int
-) -> tuple[MemberValue, int]:
-    member_id, position = notation.read_text(value, position)
-    group_instance_id = None
-    if version >= 3:
-        group_instance_id, position = notation.read_nullable_text(value, position)
-    client_id, position = notation.read_text(value, position)
-    client_host, position = notation.read_text(value, position)
-    timeouts = []
-    for _ in range(1 if version == 0 else 2):
-        timeouts.append(_INT32.unpack_from(value, position)[0])
-        position += 4
-    subscription, position = notation.read_blob(value, position)
-    assignment, position = notation.read_blob(value, position)
-    position = notation.skip_tags(value, position)
-    return MemberValue(
-        member_id,
-        group_instance_id,
-        client_id,
-        client_host,
-        timeouts[0],
-        timeouts[-1],
-        bytes(subscription or b""),
-        bytes(assignment or b""),
-    ), position
-
-
-def _version_of(value: bytes) -> tuple[int, Notation]:
-    version: int = _KIND.unpack_from(value)[0]
-    if not 0 <= version <= _NEWEST:
-        raise MalformedFrame(f"version `{version}` of a value of `__consumer_offsets`")
-    return version, FLEXIBLE if version >= _FIRST_FLEXIBLE else CLASSIC
+def _key_of(kind: int) -> Codec:
+    has_name = kind not in OF_GROUPS and kind not in OF_SHARE_GROUPS
+    return _MEMBER_KEY if has_name else _GROUP_KEY

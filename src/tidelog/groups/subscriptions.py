@@ -12,13 +12,13 @@ from tidelog.errors import MalformedFrame
 from tidelog.groups.classic_group import ClassicGroup
 from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.group_state import GroupState
-from tidelog.wire.notation import CLASSIC, MALFORMED
+from tidelog.wire.consumer_protocol import TOPICS
+from tidelog.wire.notation import MALFORMED
 
 CONSUMERS: Final = "consumer"
 """The protocol type of Kafka's consumers."""
 
 _VERSION_BYTES: Final = 2
-_MIN_NAME_BYTES: Final = 2
 
 
 def subscribed_topics(
@@ -43,11 +43,6 @@ def subscribed_topics(
 def topics_of(metadata: bytes) -> list[str]:
     """The topics in what a consumer says about itself."""
     try:
-        count, position = CLASSIC.read_count(metadata, _VERSION_BYTES, _MIN_NAME_BYTES)
-        topics = []
-        for _ in range(count):
-            topic, position = CLASSIC.read_text(metadata, position)
-            topics.append(topic)
+        return list(TOPICS.read(metadata, _VERSION_BYTES)[0])
     except (MalformedFrame, *MALFORMED):
         return []
-    return topics

@@ -144,7 +144,7 @@ def _record(
     if known.updates < around.updates_per_snapshot:
         changed = combined(batches, start_offset)
         update = Update(
-            after.snapshot_epoch, after.leader_epoch, start_offset, after.complete, changed
+            after.snapshot_epoch, after.leader_epoch, start_offset, changed, after.complete
         )
         return ShareRecord(known.partition, update)
     start = after.start_offset if start_offset == NO_OFFSET else start_offset

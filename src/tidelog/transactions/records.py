@@ -14,29 +14,32 @@ Source: KIP-98, KIP-890, KIP-915; Kafka's `TransactionLogKey` and `TransactionLo
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
-from struct import Struct
-from typing import Final, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
 from tidelog.model import NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from tidelog.rsm.log_records import RawRecord
-from tidelog.wire.notation import CLASSIC, FLEXIBLE, MALFORMED, Notation, read_tags, write_tags
+from tidelog.wire.layouts import (
+    CLASSIC,
+    FLEXIBLE,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    Tag,
+    read_version,
+    written,
+)
+from tidelog.wire.notation import MALFORMED
+from tidelog.wire.primitives import Codec
 
 NO_PRODUCER_EPOCH: Final = -1
 
-_VERSION: Final = Struct(">h")
-_INT32: Final = Struct(">i")
-_INT64: Final = Struct(">q")
-_HEAD: Final = Struct(">qhib")
-"""Producer id, producer epoch, timeout, state."""
-_TIMES: Final = Struct(">qq")
 _KEY_VERSION: Final = 0
-_NEWEST_VALUE: Final = 1
-_MIN_TOPIC_BYTES: Final = 2
-_MIN_PARTITION_BYTES: Final = 4
-_PREVIOUS_ID_TAG, _NEXT_ID_TAG, _CLIENT_VERSION_TAG, _NEXT_EPOCH_TAG = range(4)
+_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text)
 
 
 class TransactionState(IntEnum):
@@ -106,12 +109,68 @@ class TransactionRecord(NamedTuple):
     value: Transaction | None
 
 
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """The partitions of each topic, in order."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return topics
+
+
+# The layouts of values -----------------------------------------------------------------------
+
+_WRITTEN: Final = tuple(each.name for each in fields(Transaction))[:-1]
+_elements_of = attrgetter(*_WRITTEN)
+
+
+def _row_of(transaction: Transaction) -> list[Any]:
+    """What is written, in order; of an empty transaction a null in place of its topics."""
+    row = list(_elements_of(transaction))
+    is_empty = transaction.state is TransactionState.EMPTY
+    topics = None if is_empty else by_topic(transaction.partitions).items()
+    row[_WRITTEN.index("partitions")] = topics
+    return row
+
+
+def _transaction_of(row: list[Any]) -> Transaction:
+    values = dict(zip(_WRITTEN, row, strict=True))
+    values["state"] = TransactionState(values["state"])
+    values["partitions"] = frozenset(
+        TopicPartition(topic, number)
+        for topic, numbers in values["partitions"] or ()
+        for number in numbers
+    )
+    return Transaction(**values)
+
+
+def _layout_of(version: int) -> Codec:
+    forms = FLEXIBLE if version >= 1 else CLASSIC
+    return forms.layout(
+        _transaction_of,
+        INT64,
+        INT16,
+        INT32,
+        INT8,
+        forms.nullable_array(forms.layout(tuple, forms.text, forms.numbers)),
+        INT64,
+        INT64,
+        tags=[
+            Tag(INT64, NO_PRODUCER_ID),
+            Tag(INT64, NO_PRODUCER_ID),
+            Tag(INT16, 0),
+            Tag(INT16, NO_PRODUCER_EPOCH),
+        ],
+    )
+
+
+_LAYOUTS: Final = {version: _layout_of(version) for version in range(2)}
+
+
 def encode(record: TransactionRecord, version: int) -> RawRecord:
     """Key and value, the value in this version."""
-    key = bytearray(_VERSION.pack(_KEY_VERSION))
-    CLASSIC.write_text(key, record.transactional_id)
-    value = record.value
-    return bytes(key), None if value is None else _encode_value(value, version)
+    transactional_id, value = record
+    key = written(_KEY, (transactional_id,), _KEY_VERSION)
+    return key, None if value is None else written(_LAYOUTS[version], _row_of(value), version)
 
 
 def decode(raw: RawRecord) -> TransactionRecord | None:
@@ -121,94 +180,11 @@ def decode(raw: RawRecord) -> TransactionRecord | None:
     """
     key, value = raw
     try:
-        if _VERSION.unpack_from(key)[0] != _KEY_VERSION:
+        kind, position = INT16.read(key, 0)
+        if kind != _KEY_VERSION:
             return None
-        transactional_id, _ = CLASSIC.read_text(key, 2)
-        return TransactionRecord(transactional_id, None if value is None else _decode_value(value))
+        (transactional_id,), _ = _KEY.read(key, position)
+        known = None if value is None else read_version("a transaction", _LAYOUTS, value)
+        return TransactionRecord(transactional_id, known)
     except (*MALFORMED, ValueError) as cause:
         raise MalformedFrame(f"no record of a transaction: {cause}") from cause
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """The partitions of each topic, in order."""
-    topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(partitions):
-        topics.setdefault(topic, []).append(partition)
-    return topics
-
-
-def _encode_value(value: Transaction, version: int) -> bytes:
-    notation = FLEXIBLE if version >= 1 else CLASSIC
-    out = bytearray(_VERSION.pack(version))
-    out += _HEAD.pack(value.producer_id, value.producer_epoch, value.timeout_ms, value.state)
-    if value.state is TransactionState.EMPTY:
-        notation.write_length(out, -1)
-    else:
-        topics = by_topic(value.partitions)
-        notation.write_length(out, len(topics))
-        for topic, numbers in topics.items():
-            notation.write_text(out, topic)
-            notation.write_length(out, len(numbers))
-            for number in numbers:
-                out += _INT32.pack(number)
-            notation.write_no_tags(out)
-    out += _TIMES.pack(value.last_update_ms, value.start_ms)
-    if version >= 1:
-        write_tags(out, _tags(value))
-    return bytes(out)
-
-
-def _tags(value: Transaction) -> list[tuple[int, bytes]]:
-    tags = []
-    if value.previous_producer_id != NO_PRODUCER_ID:
-        tags.append((_PREVIOUS_ID_TAG, _INT64.pack(value.previous_producer_id)))
-    if value.next_producer_id != NO_PRODUCER_ID:
-        tags.append((_NEXT_ID_TAG, _INT64.pack(value.next_producer_id)))
-    if value.client_version:
-        tags.append((_CLIENT_VERSION_TAG, _VERSION.pack(value.client_version)))
-    if value.next_producer_epoch != NO_PRODUCER_EPOCH:
-        tags.append((_NEXT_EPOCH_TAG, _VERSION.pack(value.next_producer_epoch)))
-    return tags
-
-
-def _decode_value(value: bytes) -> Transaction:
-    version: int = _VERSION.unpack_from(value)[0]
-    if not 0 <= version <= _NEWEST_VALUE:
-        raise MalformedFrame(f"version `{version}` of a value of `__transaction_state`")
-    notation = FLEXIBLE if version >= 1 else CLASSIC
-    producer_id, producer_epoch, timeout_ms, state = _HEAD.unpack_from(value, 2)
-    partitions, position = _decode_partitions(notation, value, 2 + _HEAD.size)
-    last_update_ms, start_ms = _TIMES.unpack_from(value, position)
-    tagged: dict[int, int] = {}
-    if notation.flexible:
-        for tag, start, end in read_tags(value, position + _TIMES.size)[0]:
-            if tag <= _NEXT_EPOCH_TAG:
-                tagged[tag] = int.from_bytes(value[start:end], "big", signed=True)
-    return Transaction(
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        timeout_ms=timeout_ms,
-        state=TransactionState(state),
-        partitions=partitions,
-        last_update_ms=last_update_ms,
-        start_ms=start_ms,
-        previous_producer_id=tagged.get(_PREVIOUS_ID_TAG, NO_PRODUCER_ID),
-        next_producer_id=tagged.get(_NEXT_ID_TAG, NO_PRODUCER_ID),
-        client_version=tagged.get(_CLIENT_VERSION_TAG, 0),
-        next_producer_epoch=tagged.get(_NEXT_EPOCH_TAG, NO_PRODUCER_EPOCH),
-    )
-
-
-def _decode_partitions(
-    notation: Notation, value: bytes, position: int
-) -> tuple[frozenset[TopicPartition], int]:
-    count, position = notation.read_nullable_count(value, position, _MIN_TOPIC_BYTES)
-    found = []
-    for _ in range(count):
-        topic, position = notation.read_text(value, position)
-        size, position = notation.read_count(value, position, _MIN_PARTITION_BYTES)
-        for _ in range(size):
-            found.append(TopicPartition(topic, _INT32.unpack_from(value, position)[0]))
-            position += 4
-        position = notation.skip_tags(value, position)
-    return frozenset(found), position

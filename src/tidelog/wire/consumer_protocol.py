@@ -16,16 +16,17 @@ Source: KIP-429 (owned partitions), KIP-792 (generation), KIP-881 (rack).
 
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
 from tidelog.model import TopicPartition
-from tidelog.wire.notation import CLASSIC, INT16, INT32, MALFORMED
+from tidelog.wire.layouts import CLASSIC, INT16, INT32, absent, converted, written
+from tidelog.wire.notation import MALFORMED
+from tidelog.wire.primitives import LEGACY_32, Codec
 
-OWNED_FROM: Final = 1
-RACK_FROM: Final = 3
-_MIN_NAME_BYTES: Final = 2
-_MIN_TOPIC_BYTES: Final = 6
+_OWNED_FROM: Final = 1
+_GENERATION_FROM: Final = 2
+_RACK_FROM: Final = 3
 
 
 class ConsumerSubscription(NamedTuple):
@@ -46,25 +47,48 @@ class ConsumerAssignment(NamedTuple):
     """Of an assignor that is not Kafka's."""
 
 
+def _partitions_of(rows: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(topic, number) for topic, numbers in rows for number in numbers)
+
+
+def _rows_of(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    by_topic = groupby(sorted(partitions), lambda each: each.topic)
+    return [(topic, [row.partition for row in rows]) for topic, rows in by_topic]
+
+
+_PARTITIONS: Final = converted(
+    CLASSIC.array(CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.numbers)), _partitions_of, _rows_of
+)
+TOPICS: Final = CLASSIC.array(CLASSIC.text)
+"""What every subscription begins with, behind its version."""
+_ASSIGNMENT: Final = CLASSIC.layout(ConsumerAssignment._make, _PARTITIONS, CLASSIC.blob)
+
+
+def _layout_of_subscriptions(version: int) -> Codec:
+    return CLASSIC.layout(
+        tuple,
+        TOPICS,
+        CLASSIC.blob,
+        _PARTITIONS if version >= _OWNED_FROM else absent(()),
+        INT32 if version >= _GENERATION_FROM else absent(-1),
+        CLASSIC.nullable_text if version >= _RACK_FROM else absent(None),
+    )
+
+
+_SUBSCRIPTIONS: Final = tuple(
+    _layout_of_subscriptions(version) for version in range(_RACK_FROM + 1)
+)
+
+
 def subscription_of(metadata: bytes) -> ConsumerSubscription:
     """Reads what a member says about itself. Raises `MalformedFrame`."""
     try:
         version, position = _version(metadata)
-        count, position = CLASSIC.read_count(metadata, position, _MIN_NAME_BYTES)
-        topics = []
-        for _ in range(count):
-            topic, position = CLASSIC.read_text(metadata, position)
-            topics.append(topic)
-        _, position = _blob(metadata, position)
-        owned: tuple[TopicPartition, ...] = ()
-        rack = None
-        if version >= OWNED_FROM:
-            owned, position = _partitions(metadata, position)
-        if version >= RACK_FROM:
-            rack, position = CLASSIC.read_nullable_text(metadata, position + INT32.size)
+        known = _SUBSCRIPTIONS[min(version, _RACK_FROM)]
+        (topics, _, owned, _, rack), _ = known.read(metadata, position)
     except MALFORMED as error:
         raise MalformedFrame(f"a subscription is cut: {error}") from None
-    return ConsumerSubscription(version, tuple(topics), owned, rack)
+    return ConsumerSubscription(version, topics, owned, rack)
 
 
 def assignment_of(assignment: bytes) -> ConsumerAssignment:
@@ -73,46 +97,21 @@ def assignment_of(assignment: bytes) -> ConsumerAssignment:
         return ConsumerAssignment(())
     try:
         _, position = _version(assignment)
-        partitions, position = _partitions(assignment, position)
-        user_data, _ = _blob(assignment, position)
+        found: ConsumerAssignment = _ASSIGNMENT.read(assignment, position)[0]
     except MALFORMED as error:
         raise MalformedFrame(f"an assignment is cut: {error}") from None
-    return ConsumerAssignment(partitions, user_data)
+    return found
 
 
 def pack_assignment(version: int, partitions: Iterable[TopicPartition]) -> bytes:
     """What a member is given, for one that speaks this version."""
-    out = bytearray(INT16.pack(version))
-    topics = [(topic, list(rows)) for topic, rows in groupby(sorted(partitions), lambda it: it[0])]
-    CLASSIC.write_length(out, len(topics))
-    for topic, rows in topics:
-        CLASSIC.write_text(out, topic)
-        CLASSIC.write_length(out, len(rows))
-        for _, number in rows:
-            out += INT32.pack(number)
-    CLASSIC.write_length(out, -1)
+    out = bytearray(written(_PARTITIONS, partitions, version))
+    LEGACY_32.write(out, -1)
     return bytes(out)
 
 
 def _version(data: bytes) -> tuple[int, int]:
-    (version,) = INT16.unpack_from(data)
+    version, position = INT16.read(data, 0)
     if version < 0:
         raise MalformedFrame(f"version `{version}` of the consumers' protocol")
-    return version, INT16.size
-
-
-def _partitions(data: bytes, position: int) -> tuple[tuple[TopicPartition, ...], int]:
-    found = []
-    topics, position = CLASSIC.read_count(data, position, _MIN_TOPIC_BYTES)
-    for _ in range(topics):
-        topic, position = CLASSIC.read_text(data, position)
-        count, position = CLASSIC.read_count(data, position, INT32.size)
-        for _ in range(count):
-            found.append(TopicPartition(topic, INT32.unpack_from(data, position)[0]))
-            position += INT32.size
-    return tuple(found), position
-
-
-def _blob(data: Any, position: int) -> tuple[bytes, int]:
-    found, position = CLASSIC.read_blob(data, position)
-    return bytes(found or b""), position
+    return version, position

@@ -4,20 +4,12 @@ from enum import IntEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
-from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
-    Bootstrap,
-    DataDir,
-    admin_client,
-    command,
-    command_group,
-    hinted,
-    option,
-)
+from tidelog.cli.arguments import command, command_group, option
 from tidelog.cli.terminal import TABLE, Output, print_found
 from tidelog.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
+    from tidelog.client import AdminClient
     from tidelog.client.acls import Acl, AclQuery
 
 acls_app = command_group(
@@ -61,27 +53,31 @@ Operations = Annotated[
 ]
 
 
-@command(acls_app, "list", "acls list --topic orders --output json")
+@command(acls_app, "list", "acls list --topic orders --output json", hints=_HINTS)
 def list_(
+    admin: "AdminClient",
     topic: Topic = None,
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
     resource_pattern_type: PatternName = None,
     principal: Principal = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """List entries: all of them, or those of a resource or a principal."""
     resources = _resources(topic, group, transactional_id, cluster)
     wanted = _query(resources, resource_pattern_type, principal)
-    with admin_client(bootstrap, data_dir) as admin:
-        _print(output, hinted(_HINTS, lambda: admin.acls.list(wanted)))
+    _print(output, admin.acls.list(wanted))
 
 
-@command(acls_app, "add", "acls add --allow-principal User:ada --operation read --topic orders")
+@command(
+    acls_app,
+    "add",
+    "acls add --allow-principal User:ada --operation read --topic orders",
+    hints=_HINTS,
+)
 def add(
+    admin: "AdminClient",
     operation: Operations = None,
     topic: Topic = None,
     group: Group = None,
@@ -91,8 +87,6 @@ def add(
     allow_principal: Allowed = None,
     deny_principal: Denied = None,
     host: Host = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Add entries, one for each operation and resource."""
@@ -122,21 +116,19 @@ def add(
         for kind, name in resources
         for each in operation
     ]
-    with admin_client(bootstrap, data_dir) as admin:
-        hinted(_HINTS, lambda: admin.acls.add(entries))
+    admin.acls.add(entries)
     _print(output, entries)
 
 
-@command(acls_app, "remove", "acls remove --principal User:ada --topic orders")
+@command(acls_app, "remove", "acls remove --principal User:ada --topic orders", hints=_HINTS)
 def remove(
+    admin: "AdminClient",
     topic: Topic = None,
     group: Group = None,
     transactional_id: TransactionalId = None,
     cluster: Cluster = False,
     resource_pattern_type: PatternName = None,
     principal: Principal = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Remove the entries of a resource, of a principal, or of a principal on a resource."""
@@ -146,8 +138,7 @@ def remove(
             "which entries are to be removed?", "give a resource, `--principal`, or both"
         )
     wanted = _query(resources, resource_pattern_type, principal)
-    with admin_client(bootstrap, data_dir) as admin:
-        _print(output, hinted(_HINTS, lambda: admin.acls.remove(wanted)))
+    _print(output, admin.acls.remove(wanted))
 
 
 def _resources(

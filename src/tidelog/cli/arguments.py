@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -77,33 +78,60 @@ class _OnceOnly(TyperCommand):
         return super().parse_args(ctx, args)
 
 
-def command(group: typer.Typer, name: str, example: str) -> Callable[[Command], Command]:
-    """Adds a command, with an example of a command line below its help. The function gets paths
-    and brokers' addresses that are some."""
+def command(
+    group: typer.Typer,
+    name: str,
+    example: str,
+    *,
+    hints: Mapping[ErrorCode, str] = MappingProxyType({}),
+    timeout_s: float = 10.0,
+) -> Callable[[Command], Command]:
+    """Adds a command, with an example of a command line below its help.
+
+    The function gets paths and brokers' addresses that are some. One with a parameter `admin` gets
+    an administrator's client, and its command the options that name the cluster; see `hinted` for
+    `hints`, which may have values of options: `{topic}`.
+    """
 
     def add(function: Command) -> Command:
+        has_admin = "admin" in signature(function).parameters
+
         @wraps(function)
         def checked(**given: Any) -> object:
             for name in _BROKERS & given.keys():
                 _check_brokers(given[name])
             _command_config.set(_local(given.pop(_CONFIG_FILE, None)))
-            return function(**{name: _local(value) for name, value in given.items()})
+            values = {name: _local(value) for name, value in given.items()}
+            if not has_admin:
+                return function(**values)
+            cluster = (values.pop("bootstrap"), values.pop("data_dir"))
+            with admin_client(*cluster, timeout_s=timeout_s) as admin:
+                return hinted(hints, lambda: function(admin=admin, **values), values)
 
-        if "bootstrap" in signature(function).parameters:
-            _add_command_config(checked)
+        if has_admin or "bootstrap" in signature(function).parameters:
+            _add_options_of_the_cluster(checked)
         group.command(name, epilog=f"Example: tidelog {example}", cls=_OnceOnly)(checked)
         return function
 
     return add
 
 
-def _add_command_config(function: Callable[..., object]) -> None:
-    """Gives a command the option `--command-config`; `security` reads it."""
+def _add_options_of_the_cluster(function: Callable[..., object]) -> None:
+    """Gives a command `--command-config`, which `security` reads, and in place of `admin` the
+    options that name its cluster."""
     seen = signature(function)
-    extra = Parameter(_CONFIG_FILE, Parameter.KEYWORD_ONLY, default=None, annotation=_CommandConfig)
-    parameters = [p.replace(kind=Parameter.KEYWORD_ONLY) for p in seen.parameters.values()]
-    function.__signature__ = seen.replace(parameters=[*parameters, extra])  # type: ignore[attr-defined]
-    function.__annotations__ = {**function.__annotations__, _CONFIG_FILE: _CommandConfig}
+    own = [each for each in seen.parameters.values() if each.name != "admin"]
+    new = [("bootstrap", Bootstrap, None), ("data_dir", DataDir, DEFAULT_DATA_DIR)]
+    added = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, annotation, default in (
+            *(new if "admin" in seen.parameters else ()),
+            (_CONFIG_FILE, _CommandConfig, None),
+        )
+    ]
+    parameters = [*(each.replace(kind=Parameter.KEYWORD_ONLY) for each in own), *added]
+    function.__signature__ = seen.replace(parameters=parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {each.name: each.annotation for each in parameters}
 
 
 def _check_brokers(given: str | None) -> None:
@@ -203,7 +231,11 @@ def security(bootstrap: str | None, data_dir: Path) -> "ClientSecurity":
         ) from None
 
 
-def hinted(hints: Mapping[ErrorCode, str], ask: Callable[[], T]) -> T:
+def hinted(
+    hints: Mapping[ErrorCode, str],
+    ask: Callable[[], T],
+    values: Mapping[str, object] = MappingProxyType({}),
+) -> T:
     """What the cluster answers; a refusal that is expected ends the command with its hint."""
     from tidelog.client import AdminError
 
@@ -212,7 +244,7 @@ def hinted(hints: Mapping[ErrorCode, str], ask: Callable[[], T]) -> T:
     except AdminError as error:
         if error.code not in hints:
             raise
-        raise WorkFailed(error.message, hints[error.code]) from None
+        raise WorkFailed(error.message, hints[error.code].format_map(values)) from None
 
 
 def find_bootstrap(given: str | None, data_dir: Path) -> list[str]:

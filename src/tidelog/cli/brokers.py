@@ -1,18 +1,13 @@
 """`tidelog brokers …`: the brokers that a cluster knows, whether they run or not."""
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
-from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
-    Bootstrap,
-    DataDir,
-    admin_client,
-    command,
-    command_group,
-    option,
-)
+from tidelog.cli.arguments import command, command_group, option
 from tidelog.cli.terminal import TABLE, Output, WorkFailed, ids, print_answer
 from tidelog.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.client import AdminClient
 
 MAX_BROKER_ID: Final = 2**31 - 1
 """The largest id that a request can carry."""
@@ -29,9 +24,8 @@ def _brokers() -> None:
 
 @command(brokers_app, "unregister", "brokers unregister --id 4")
 def unregister(
+    admin: "AdminClient",
     broker_id: Annotated[int, option("--id", "The broker's id.", "ID", min=0, max=MAX_BROKER_ID)],
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Remove the registration of a broker that will not come back.
@@ -40,14 +34,13 @@ def unregister(
     """
     from tidelog.client import AdminError
 
-    with admin_client(bootstrap, data_dir) as admin:
-        try:
-            admin.unregister_broker(broker_id)
-        except AdminError as error:
-            if error.code is not ErrorCode.BROKER_ID_NOT_REGISTERED:
-                raise
-            known = ids([node.node_id for node in admin.describe_cluster().nodes])
-            raise WorkFailed(error.message, f"use the id of a registered broker: {known}") from None
+    try:
+        admin.unregister_broker(broker_id)
+    except AdminError as error:
+        if error.code is not ErrorCode.BROKER_ID_NOT_REGISTERED:
+            raise
+        known = ids([node.node_id for node in admin.describe_cluster().nodes])
+        raise WorkFailed(error.message, f"use the id of a registered broker: {known}") from None
     print_answer(
         output, {"broker": broker_id, "unregistered": True}, f"unregistered broker {broker_id}"
     )

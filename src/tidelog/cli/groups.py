@@ -1,20 +1,9 @@
 """`tidelog groups …`: see, reset and delete the groups of any Kafka cluster."""
 
 from operator import attrgetter
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
-    MAX_PARTITION,
-    Bootstrap,
-    DataDir,
-    admin_client,
-    argument,
-    command,
-    command_group,
-    hinted,
-    option,
-)
+from tidelog.cli.arguments import MAX_PARTITION, argument, command, command_group, option
 from tidelog.cli.positions import WHERE, Bounds, Position, partitions_of
 from tidelog.cli.terminal import (
     TABLE,
@@ -28,6 +17,9 @@ from tidelog.cli.terminal import (
     print_table,
 )
 from tidelog.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from tidelog.client import AdminClient
 
 groups_app = command_group(
     "See, reset and delete consumer groups.", "groups describe billing --output json"
@@ -44,27 +36,18 @@ _HINTS: Final = {
 
 
 @command(groups_app, "list", "groups list --output json")
-def list_(
-    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
-) -> None:
+def list_(admin: "AdminClient", output: Output = TABLE) -> None:
     """List all groups with their states."""
-    with admin_client(bootstrap, data_dir) as admin:
-        groups = admin.groups.list()
+    groups = admin.groups.list()
     fields = attrgetter("group_id", "state", "group_type", "protocol_type", "coordinator")
     columns = ("group", "state", "type", "protocol", "coordinator")
     print_found(output, groups, columns, fields)
 
 
-@command(groups_app, "describe", "groups describe billing")
-def describe(
-    name: Name,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = TABLE,
-) -> None:
+@command(groups_app, "describe", "groups describe billing", hints=_HINTS)
+def describe(admin: "AdminClient", name: Name, output: Output = TABLE) -> None:
     """Show the members of a group, what it has committed, and how far it is behind."""
-    with admin_client(bootstrap, data_dir) as admin:
-        group = hinted(_HINTS, lambda: admin.groups.describe(name))
+    group = admin.groups.describe(name)
     lag = sum(max(0, each.lag) for each in group.progress)
     if output is OutputFormat.JSON:
         progress = [{**plain(each), "lag": each.lag} for each in group.progress]
@@ -93,8 +76,14 @@ def describe(
         print_table(title, columns, rows)
 
 
-@command(groups_app, "reset-offsets", "groups reset-offsets billing --topic orders --to earliest")
+@command(
+    groups_app,
+    "reset-offsets",
+    "groups reset-offsets billing --topic orders --to earliest",
+    hints=_HINTS,
+)
 def reset_offsets(
+    admin: "AdminClient",
     name: Name,
     topic: Annotated[str, option("--topic", metavar="NAME")],
     to: Annotated[str, option("--to", f"{WHERE}.", "WHERE")],
@@ -104,19 +93,16 @@ def reset_offsets(
     dry_run: Annotated[
         bool, option("--dry-run", "Show what would be committed, and commit nothing.")
     ] = False,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Commit other offsets for a group without members, which it goes on from."""
     position = Position.parse(to)
-    with admin_client(bootstrap, data_dir) as admin:
-        groups = admin.groups
-        partitions = partitions_of(groups, topic, partition)
-        offsets = Bounds.of(groups, partitions).offsets_at(groups, position)
-        before = groups.offsets(name)
-        if not dry_run:
-            hinted(_HINTS, lambda: groups.reset(name, offsets))
+    groups = admin.groups
+    partitions = partitions_of(groups, topic, partition)
+    offsets = Bounds.of(groups, partitions).offsets_at(groups, position)
+    before = groups.offsets(name)
+    if not dry_run:
+        groups.reset(name, offsets)
     rows = [[*each, _shown(before.get(each, -1)), offsets[each]] for each in sorted(partitions)]
     value = {
         "group": name,
@@ -126,16 +112,10 @@ def reset_offsets(
     print_rows(output, value, ("topic", "partition", "before", "after"), rows)
 
 
-@command(groups_app, "delete", "groups delete billing")
-def delete(
-    name: Name,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = TABLE,
-) -> None:
+@command(groups_app, "delete", "groups delete billing", hints=_HINTS)
+def delete(admin: "AdminClient", name: Name, output: Output = TABLE) -> None:
     """Delete a group without members, and all that it has committed."""
-    with admin_client(bootstrap, data_dir) as admin:
-        hinted(_HINTS, lambda: admin.groups.delete(name))
+    admin.groups.delete(name)
     print_answer(output, {"group": name, "deleted": True}, f"deleted group `{name}`")
 
 

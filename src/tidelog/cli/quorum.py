@@ -1,21 +1,15 @@
 """`tidelog quorum …`: the metadata quorum, its voters and observers, and their lag."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tidelog.cli import terminal
-from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
-    Bootstrap,
-    DataDir,
-    admin_client,
-    argument,
-    command,
-    command_group,
-    option,
-)
+from tidelog.cli.arguments import argument, command, command_group, option
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
 from tidelog.errors import UsageError
+
+if TYPE_CHECKING:
+    from tidelog.client import AdminClient
 
 quorum_app = command_group(
     "Describe the metadata quorum, and add or remove voters.", "quorum describe"
@@ -23,12 +17,9 @@ quorum_app = command_group(
 
 
 @command(quorum_app, "describe", "quorum describe --output json")
-def describe(
-    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
-) -> None:
+def describe(admin: "AdminClient", output: Output = TABLE) -> None:
     """Show the quorum's leader, its epoch, and how far each voter and observer has replicated."""
-    with admin_client(bootstrap, data_dir) as admin:
-        quorum = admin.describe_quorum()
+    quorum = admin.describe_quorum()
     if output is OutputFormat.JSON:
         terminal.print_json(terminal.plain(quorum))
         return
@@ -59,11 +50,12 @@ def describe(
     terminal.print_table("", columns, rows)
 
 
-@command(quorum_app, "add-controller", "quorum add-controller controller-4.properties")
+@command(
+    quorum_app, "add-controller", "quorum add-controller controller-4.properties", timeout_s=30.0
+)
 def add_controller(
+    admin: "AdminClient",
     file: Annotated[Path, argument("FILE.properties", "The properties of the new controller.")],
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Make a controller that runs and follows the quorum one of its voters."""
     from tidelog.log.identity import read_identity
@@ -77,8 +69,7 @@ def add_controller(
         )
     directory_id = read_identity(OsDisk(config.log_dir)).directory_id
     listeners = config.advertised_controller_listeners
-    with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
-        admin.add_voter(config.node_id, directory_id, listeners)
+    admin.add_voter(config.node_id, directory_id, listeners)
     terminal.print_line(f"controller {config.node_id} is a voter now")
 
 
@@ -86,14 +77,14 @@ def add_controller(
     quorum_app,
     "remove-controller",
     "quorum remove-controller --controller-id 3 --controller-directory-id 8o2mlfZ2TLmuyc9w0cFR0Q",
+    timeout_s=30.0,
 )
 def remove_controller(
+    admin: "AdminClient",
     controller_id: Annotated[int, option("--controller-id", metavar="ID")],
     directory_id: Annotated[
         str, option("--controller-directory-id", "As `describe` shows it.", "DIRECTORY")
     ],
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
     """Take a controller out of the voters, whether it runs or not."""
     from tidelog.model import uuid_from_text
@@ -104,6 +95,5 @@ def remove_controller(
         raise UsageError(
             f"`{directory_id}` is not a directory id", "copy it from `tidelog quorum describe`"
         ) from None
-    with admin_client(bootstrap, data_dir, timeout_s=30.0) as admin:
-        admin.remove_voter(controller_id, directory)
+    admin.remove_voter(controller_id, directory)
     terminal.print_line(f"controller {controller_id} is not a voter any more")

@@ -2,20 +2,12 @@
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
-    Bootstrap,
-    DataDir,
-    admin_client,
-    command,
-    command_group,
-    hinted,
-    option,
-)
+from tidelog.cli.arguments import command, command_group, option
 from tidelog.cli.terminal import TABLE, Output, print_found
 from tidelog.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
+    from tidelog.client import AdminClient
     from tidelog.client.quotas import Quota
 
 quotas_app = command_group(
@@ -53,31 +45,30 @@ Names = Annotated[
 ]
 
 
-@command(quotas_app, "list", "quotas list --user ada --output json")
+@command(quotas_app, "list", "quotas list --user ada --output json", hints=_HINTS)
 def list_(
+    admin: "AdminClient",
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Defaults = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """List quotas: all of them, or those of a user, a client id or an address."""
     entity = _entity(user, client_id, ip, default)
-    with admin_client(bootstrap, data_dir) as admin:
-        _print(output, hinted(_HINTS, lambda: admin.quotas.list(entity)))
+    _print(output, admin.quotas.list(entity))
 
 
-@command(quotas_app, "add", "quotas add --user ada --quota producer_byte_rate=1000000")
+@command(
+    quotas_app, "add", "quotas add --user ada --quota producer_byte_rate=1000000", hints=_HINTS
+)
 def add(
+    admin: "AdminClient",
     quota: Values = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Defaults = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Set quotas of a user, a client id, a user with a client id, or an address."""
@@ -87,37 +78,32 @@ def add(
     if not quota:
         raise UsageError("which quotas?", "give `--quota producer_byte_rate=1000000`")
     values = dict(map(_value, quota))
-    with admin_client(bootstrap, data_dir) as admin:
-        hinted(_HINTS, lambda: admin.quotas.alter(entity, values))
+    admin.quotas.alter(entity, values)
     _print(output, [Quota(entity, name, value) for name, value in values.items()])
 
 
-@command(quotas_app, "remove", "quotas remove --user ada --quota producer_byte_rate")
+@command(quotas_app, "remove", "quotas remove --user ada --quota producer_byte_rate", hints=_HINTS)
 def remove(
+    admin: "AdminClient",
     quota: Names = None,
     user: User = None,
     client_id: ClientId = None,
     ip: Ip = None,
     default: Defaults = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Remove quotas: those that are named, or all of this user, client id, pair or address."""
     entity = _needed(_entity(user, client_id, ip, default))
-    with admin_client(bootstrap, data_dir) as admin:
-        found = hinted(_HINTS, lambda: admin.quotas.list(entity))
-        gone = [
-            each
-            for each in found
-            if dict(each.entity) == entity and (not quota or each.name in quota)
-        ]
-        missing = set(quota or ()) - {each.name for each in gone}
-        if missing:
-            text = ", ".join(f"`{name}`" for name in sorted(missing))
-            raise UsageError(f"there is no quota {text}", "see `tidelog quotas list`")
-        if gone:
-            hinted(_HINTS, lambda: admin.quotas.alter(entity, dict.fromkeys(e.name for e in gone)))
+    found = admin.quotas.list(entity)
+    gone = [
+        each for each in found if dict(each.entity) == entity and (not quota or each.name in quota)
+    ]
+    missing = set(quota or ()) - {each.name for each in gone}
+    if missing:
+        text = ", ".join(f"`{name}`" for name in sorted(missing))
+        raise UsageError(f"there is no quota {text}", "see `tidelog quotas list`")
+    if gone:
+        admin.quotas.alter(entity, dict.fromkeys(e.name for e in gone))
     _print(output, gone)
 
 

@@ -3,22 +3,12 @@
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from tidelog.cli import terminal
-from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
-    Bootstrap,
-    ConfigItems,
-    DataDir,
-    admin_client,
-    argument,
-    assignments,
-    command,
-    command_group,
-    option,
-)
+from tidelog.cli.arguments import ConfigItems, argument, assignments, command, command_group, option
 from tidelog.cli.terminal import TABLE, Output, OutputFormat
 from tidelog.errors import ErrorCode, UsageError
 
 if TYPE_CHECKING:
+    from tidelog.client import AdminClient
     from tidelog.client.core.descriptions import PartitionDescription, TopicDescription
 
 topics_app = command_group(
@@ -39,6 +29,7 @@ Name = Annotated[str, argument("NAME", "The topic.")]
     "topics create orders --partitions 6 --replication-factor 3 --config min.insync.replicas=2",
 )
 def create(
+    admin: "AdminClient",
     name: Name,
     partitions: Annotated[
         int, option("--partitions", "-1: the cluster's default.", "N", max=MAX_PARTITIONS)
@@ -53,26 +44,23 @@ def create(
     if_not_exists: Annotated[
         bool, option("--if-not-exists", "Succeed if the topic exists.")
     ] = False,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Create a topic."""
     from tidelog.client import AdminError
 
     created = True
-    with admin_client(bootstrap, data_dir) as admin:
-        try:
-            admin.create_topic(
-                name,
-                partitions=partitions,
-                replication_factor=replication_factor,
-                configs=assignments(config),
-            )
-        except AdminError as error:
-            if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise
-            created = False
+    try:
+        admin.create_topic(
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=assignments(config),
+        )
+    except AdminError as error:
+        if not if_not_exists or error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+        created = False
     terminal.print_answer(
         output,
         {"topic": name, "created": created},
@@ -81,12 +69,9 @@ def create(
 
 
 @command(topics_app, "list", "topics list --output json")
-def list_(
-    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
-) -> None:
+def list_(admin: "AdminClient", output: Output = TABLE) -> None:
     """List the names of all topics."""
-    with admin_client(bootstrap, data_dir) as admin:
-        names = admin.list_topics()
+    names = admin.list_topics()
     if output is OutputFormat.JSON:
         terminal.print_json(names)
     else:
@@ -96,22 +81,18 @@ def list_(
 
 @command(topics_app, "describe", "topics describe orders")
 def describe(
+    admin: "AdminClient",
     names: Annotated[list[str] | None, argument("[NAME]…", "Topics; all if none is given.")] = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Show leaders, epochs, replicas, ISR and ELR, and each replica's own offsets.
 
     Replicas that a reassignment adds or removes are named below the replicas.
     """
-    with admin_client(bootstrap, data_dir) as admin:
-        wanted = list(names) if names else admin.list_topics()
-        topics = (
-            admin.describe_topics(wanted, replica_logs=True, configs=True, moves=True)
-            if wanted
-            else []
-        )
+    wanted = list(names) if names else admin.list_topics()
+    topics = (
+        admin.describe_topics(wanted, replica_logs=True, configs=True, moves=True) if wanted else []
+    )
     if output is OutputFormat.JSON:
         terminal.print_json(terminal.plain(topics))
         return
@@ -159,6 +140,7 @@ def _replicas(partition: "PartitionDescription") -> str:
 
 @command(topics_app, "alter", "topics alter orders --config retention.ms=60000")
 def alter(
+    admin: "AdminClient",
     name: Name,
     partitions: Annotated[
         int | None, option("--partitions", "Grow to this many partitions.", "N", max=MAX_PARTITIONS)
@@ -167,8 +149,6 @@ def alter(
     delete_config: Annotated[
         list[str] | None, option("--delete-config", "Go back to the default.", "NAME")
     ] = None,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Add partitions to a topic, or change its configuration."""
@@ -178,13 +158,12 @@ def alter(
             f"nothing to change of `{name}`",
             "give `--partitions N`, `--config NAME=VALUE` or `--delete-config NAME`",
         )
-    with admin_client(bootstrap, data_dir) as admin:
-        if delete_config:
-            _check_names(delete_config, admin.topic_config_names(name))
-        if changes or delete_config:
-            admin.alter_topic_configs(name, changes, delete_config or [])
-        if partitions is not None:
-            admin.create_partitions(name, partitions)
+    if delete_config:
+        _check_names(delete_config, admin.topic_config_names(name))
+    if changes or delete_config:
+        admin.alter_topic_configs(name, changes, delete_config or [])
+    if partitions is not None:
+        admin.create_partitions(name, partitions)
     terminal.print_answer(output, {"topic": name, "altered": True}, f"altered `{name}`")
 
 
@@ -200,13 +179,7 @@ def _check_names(given: list[str], known: list[str]) -> None:
 
 
 @command(topics_app, "delete", "topics delete orders")
-def delete(
-    name: Name,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
-    output: Output = TABLE,
-) -> None:
+def delete(admin: "AdminClient", name: Name, output: Output = TABLE) -> None:
     """Delete a topic and its records."""
-    with admin_client(bootstrap, data_dir) as admin:
-        admin.delete_topic(name)
+    admin.delete_topic(name)
     terminal.print_answer(output, {"topic": name, "deleted": True}, f"deleted `{name}`")

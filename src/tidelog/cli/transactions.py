@@ -4,16 +4,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Final
 
 from tidelog.cli.arguments import (
-    DEFAULT_DATA_DIR,
     MAX_OFFSET,
     MAX_PARTITION,
-    Bootstrap,
-    DataDir,
-    admin_client,
     argument,
     command,
     command_group,
-    hinted,
     option,
 )
 from tidelog.cli.terminal import (
@@ -29,6 +24,7 @@ from tidelog.cli.terminal import (
 from tidelog.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from tidelog.client import AdminClient
     from tidelog.client.transactions import TransactionDescription
 
 DEFAULT_HANGING_S: Final = 900
@@ -50,27 +46,22 @@ _HINTS: Final = {
 
 
 @command(transactions_app, "list", "transactions list --output json")
-def list_(
-    bootstrap: Bootstrap = None, data_dir: DataDir = DEFAULT_DATA_DIR, output: Output = TABLE
-) -> None:
+def list_(admin: "AdminClient", output: Output = TABLE) -> None:
     """List all transactional ids with their states."""
-    with admin_client(bootstrap, data_dir) as admin:
-        found = admin.transactions.list()
+    found = admin.transactions.list()
     columns = ("transactional id", "state", "producer id", "coordinator")
     fields = attrgetter("transactional_id", "state", "producer_id", "coordinator")
     print_found(output, found, columns, fields)
 
 
-@command(transactions_app, "describe", "transactions describe copier")
+@command(transactions_app, "describe", "transactions describe copier", hints=_HINTS)
 def describe(
+    admin: "AdminClient",
     name: Annotated[str, argument("ID", "The transactional id.")],
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Show a transactional id: its producer, and the transaction that is open or ending."""
-    with admin_client(bootstrap, data_dir) as admin:
-        found = hinted(_HINTS, lambda: admin.transactions.describe(name))
+    found = admin.transactions.describe(name)
     value = {**plain(found), "partitions": [tp._asdict() for tp in found.partitions]}
     print_rows(output, value, ("", ""), _lines(found))
 
@@ -89,6 +80,7 @@ def _lines(found: "TransactionDescription") -> list[list[object]]:
 
 @command(transactions_app, "find-hanging", "transactions find-hanging --topic orders")
 def find_hanging(
+    admin: "AdminClient",
     topic: Annotated[str | None, option("--topic", "Only this one.", "NAME")] = None,
     older_than_s: Annotated[
         float,
@@ -99,8 +91,6 @@ def find_hanging(
             min=0,
         ),
     ] = DEFAULT_HANGING_S,
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Find open transactions that no coordinator will end; exit code 1 when there are some.
@@ -108,8 +98,7 @@ def find_hanging(
     Readers of committed data wait at their first records for ever.
     """
     topics = None if topic is None else [topic]
-    with admin_client(bootstrap, data_dir) as admin:
-        found = admin.transactions.hanging(topics, round(older_than_s * 1000))
+    found = admin.transactions.hanging(topics, round(older_than_s * 1000))
     columns = ("topic", "partition", "start offset", "producer id", "epoch", "last record")
     fields = attrgetter("topic", "partition", "start_offset", "producer_id", "producer_epoch")
     print_found(output, found, columns, lambda it: (*fields(it), moment(it.last_timestamp_ms)))
@@ -118,9 +107,13 @@ def find_hanging(
 
 
 @command(
-    transactions_app, "abort", "transactions abort --topic orders --partition 0 --start-offset 4200"
+    transactions_app,
+    "abort",
+    "transactions abort --topic orders --partition 0 --start-offset 4200",
+    hints=_HINTS,
 )
 def abort(
+    admin: "AdminClient",
     topic: Annotated[str, option("--topic", metavar="NAME")],
     partition: Annotated[int, option("--partition", metavar="P", min=0, max=MAX_PARTITION)],
     start_offset: Annotated[
@@ -133,8 +126,6 @@ def abort(
             max=MAX_OFFSET,
         ),
     ],
-    bootstrap: Bootstrap = None,
-    data_dir: DataDir = DEFAULT_DATA_DIR,
     output: Output = TABLE,
 ) -> None:
     """Abort a transaction in one partition, without its coordinator.
@@ -142,8 +133,7 @@ def abort(
     Only for one that hangs: of a transaction that its coordinator commits later, this partition
     would be missing.
     """
-    with admin_client(bootstrap, data_dir) as admin:
-        found = hinted(_HINTS, lambda: admin.transactions.abort(topic, partition, start_offset))
+    found = admin.transactions.abort(topic, partition, start_offset)
     print_answer(
         output,
         {**plain(found), "aborted": True},

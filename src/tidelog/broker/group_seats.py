@@ -4,7 +4,8 @@ A request that writes waits for the replicas at most for `offsets.commit.timeout
 SyncGroup wait for other members as long as these may take. All else is in `coordinator_seats.py`.
 """
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar, cast
 
 from tidelog.broker.coordinator_log import CoordinatorLog
 from tidelog.broker.coordinator_seats import Call, CoordinatorSeats
@@ -59,6 +60,31 @@ class GroupCall(Call[Response]):
     """A request under way to a group coordinator."""
 
     __slots__ = ()
+
+
+class _Result(Protocol):
+    """What a coordinator decided; it can be made of an error alone."""
+
+    @property
+    def error_code(self) -> ErrorCode: ...
+
+
+ResultT = TypeVar("ResultT", bound=_Result)
+
+
+def call_for(
+    result_type: Callable[[ErrorCode], ResultT], take: Callable[[ResultT], None]
+) -> GroupCall:
+    """A call that ends in a result of this type; a refusal is one with nothing but the error."""
+
+    def answer(response: Response) -> None:
+        if isinstance(response, Refused):
+            take(result_type(response.error_code))
+        else:
+            assert isinstance(response, result_type), f"{response}"  # type: ignore[arg-type]
+            take(cast(ResultT, response))
+
+    return GroupCall(answer)
 
 
 class GroupSeats(CoordinatorSeats[GroupCoordinator]):

@@ -273,8 +273,6 @@ class ShareOffsetsResult(NamedTuple):
     error_code: ErrorCode = ErrorCode.NONE
     error_message: str | None = None
     wanted: WantedStates | None = None
-    missing: tuple[TopicId, ...] = ()
-    """Topics of which the group knows nothing."""
 
 
 class StatesDeleted(NamedTuple):

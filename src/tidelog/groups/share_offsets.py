@@ -53,7 +53,7 @@ class ShareOffsets:
         env.write([] if is_same else records, ShareOffsetsResult(wanted=wanted), reply_to)
 
     def delete(self, request: DeleteShareOffsets, reply_to: ReplyTo) -> None:
-        """The answer says what is to be deleted, and what is not there."""
+        """The answer says what is to be deleted; nothing of topics that the group does not know."""
         env, group_id = self._env, request.group_id
         group = env.shares(group_id)
         if group is None:
@@ -63,15 +63,13 @@ class ShareOffsets:
             env.answer(reply_to, ShareOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
             return
         states = deleting(group.known_states, request.topics)
-        missing = tuple(each for each in request.topics if each not in states.deleting)
         partitions = tuple(
             (each, NO_OFFSET)
             for each in with_states(group.known_states, env.topics)
             if each.topic_id in request.topics and each.topic_id in states.deleting
         )
         wanted = WantedStates(group_id, group.group_epoch, partitions)
-        result = ShareOffsetsResult(wanted=wanted, missing=missing)
-        self._write(group_id, group, states, result, reply_to)
+        self._write(group_id, group, states, ShareOffsetsResult(wanted=wanted), reply_to)
 
     def note_deleted(self, request: StatesDeleted, reply_to: ReplyTo) -> None:
         """The share coordinators know nothing of these topics any more."""

@@ -11,10 +11,9 @@ from tidelog.broker.api.checks import group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
-from tidelog.groups.messages import Heartbeat, HeartbeatResult, Response
-from tidelog.rsm.coordinator import Refused
+from tidelog.groups.messages import Heartbeat, HeartbeatResult
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
@@ -29,11 +28,10 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
         field(request, "group_instance_id", None),
     )
 
-    def answer(response: Response) -> None:
-        assert isinstance(response, HeartbeatResult | Refused), f"{response}"
-        context.answer(reply(context.response_type, error_code=response.error_code))
+    def answer(result: HeartbeatResult) -> None:
+        context.answer(reply(context.response_type, error_code=result.error_code))
 
-    node.groups.ask(asked, GroupCall(answer), now)
+    node.groups.ask(asked, call_for(HeartbeatResult, answer), now)
 
 
 API: Final = LocalApi(

@@ -12,11 +12,10 @@ from tidelog.broker.api.checks import group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import LeaveGroup, LeaveGroupResult, Leaver, Response
-from tidelog.rsm.coordinator import Refused
+from tidelog.groups.messages import LeaveGroup, LeaveGroupResult, Leaver
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
@@ -31,17 +30,15 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
         else tuple(Leaver(each.member_id, each.group_instance_id) for each in members)
     )
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            response = LeaveGroupResult(response.error_code)
-        assert isinstance(response, LeaveGroupResult), f"{response}"
-        code = response.error_code
+    def answer(result: LeaveGroupResult) -> None:
+        code = result.error_code
         if members is None and code is ErrorCode.NONE:
-            code = response.leavers[0][1]
-        rows = [{**leaver._asdict(), "error_code": each} for leaver, each in response.leavers]
+            code = result.leavers[0][1]
+        rows = [{**leaver._asdict(), "error_code": each} for leaver, each in result.leavers]
         context.answer(reply(context.response_type, error_code=code, members=rows))
 
-    node.groups.ask(LeaveGroup(request.group_id, leavers), GroupCall(answer), now)
+    asked = LeaveGroup(request.group_id, leavers)
+    node.groups.ask(asked, call_for(LeaveGroupResult, answer), now)
 
 
 API: Final = LocalApi(

@@ -12,11 +12,10 @@ from tidelog.broker.api.checks import group
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import Response, SyncGroup, SyncGroupResult
-from tidelog.rsm.coordinator import Refused
+from tidelog.groups.messages import SyncGroup, SyncGroupResult
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
@@ -36,17 +35,14 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
         tuple((each.member_id, bytes(each.assignment)) for each in request.assignments),
     )
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            response = SyncGroupResult(response.error_code)
-        assert isinstance(response, SyncGroupResult), f"{response}"
-        context.answer(reply(context.response_type, **response._asdict()))
+    def answer(result: SyncGroupResult) -> None:
+        context.answer(reply(context.response_type, **result._asdict()))
 
     names_protocol = asked.protocol_type is not None and asked.protocol_name is not None
     if context.header.api_version >= FIRST_VERSION_WITH_PROTOCOL and not names_protocol:
-        answer(Refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        answer(SyncGroupResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     else:
-        node.groups.ask(asked, GroupCall(answer), now)
+        node.groups.ask(asked, call_for(SyncGroupResult, answer), now)
 
 
 API: Final = LocalApi(

@@ -12,12 +12,11 @@ from tidelog.broker.api.checks import group, topics
 from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import DeleteOffsets, DeleteOffsetsResult, Response
+from tidelog.groups.messages import DeleteOffsets, DeleteOffsetsResult
 from tidelog.model import TopicPartition
-from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -36,21 +35,19 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     ]
     known = tuple(each for each in wanted if node.image.exists(each))
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            response = DeleteOffsetsResult(response.error_code)
-        assert isinstance(response, DeleteOffsetsResult), f"{response}"
+    def answer(result: DeleteOffsetsResult) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
-        if response.error_code is ErrorCode.NONE:
-            codes = dict(response.partitions)
+        if result.error_code is ErrorCode.NONE:
+            codes = dict(result.partitions)
             for each in wanted:
                 code = codes.get(each, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 row: dict[str, object] = {"partition_index": each.partition, "error_code": code}
                 topics.setdefault(each.topic, []).append(row)
         rows = [{"name": name, "partitions": found} for name, found in topics.items()]
-        context.answer(reply(context.response_type, error_code=response.error_code, topics=rows))
+        context.answer(reply(context.response_type, error_code=result.error_code, topics=rows))
 
-    node.groups.ask(DeleteOffsets(request.group_id, known), GroupCall(answer), now)
+    asked = DeleteOffsets(request.group_id, known)
+    node.groups.ask(asked, call_for(DeleteOffsetsResult, answer), now)
 
 
 API: Final = LocalApi(

@@ -15,13 +15,12 @@ from tidelog.broker.api.member_rows import BEATS, heartbeat_reply
 from tidelog.broker.api.needs import HasGroups, HasImage
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_consumer_groups
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
-from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult, Response
+from tidelog.groups.messages import ConsumerGroupHeartbeat, ConsumerGroupHeartbeatResult
 from tidelog.model import TopicId
-from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
@@ -60,16 +59,13 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         may_describe,
     )
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            response = ConsumerGroupHeartbeatResult(response.error_code)
-        assert isinstance(response, ConsumerGroupHeartbeatResult), f"{response}"
-        context.answer(heartbeat_reply(context.response_type, response))
+    def answer(result: ConsumerGroupHeartbeatResult) -> None:
+        context.answer(heartbeat_reply(context.response_type, result))
 
     if has_consumer_groups(node.image.features):
-        node.groups.ask(asked, GroupCall(answer), now)
+        node.groups.ask(asked, call_for(ConsumerGroupHeartbeatResult, answer), now)
     else:
-        answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
+        answer(ConsumerGroupHeartbeatResult(ErrorCode.UNSUPPORTED_VERSION))
 
 
 def _held(topics: tuple[Entity, ...] | None) -> tuple[IdPartition, ...] | None:

@@ -15,11 +15,10 @@ from tidelog.broker.api.member_rows import BEATS, heartbeat_reply
 from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import Response, ShareGroupHeartbeat, ShareGroupHeartbeatResult
-from tidelog.rsm.coordinator import Refused
+from tidelog.groups.messages import ShareGroupHeartbeat, ShareGroupHeartbeatResult
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -41,18 +40,15 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         None if names is None else tuple(names),
     )
 
-    def answer(response: Response) -> None:
-        if isinstance(response, Refused):
-            response = ShareGroupHeartbeatResult(response.error_code)
-        assert isinstance(response, ShareGroupHeartbeatResult), f"{response}"
-        context.answer(heartbeat_reply(context.response_type, response))
-        if response.wanted is not None:
-            share_group_calls.initialize(node, response.wanted, now)
+    def answer(result: ShareGroupHeartbeatResult) -> None:
+        context.answer(heartbeat_reply(context.response_type, result))
+        if result.wanted is not None:
+            share_group_calls.initialize(node, result.wanted, now)
 
     if has_share_groups(node.image.features):
-        node.groups.ask(asked, GroupCall(answer), now)
+        node.groups.ask(asked, call_for(ShareGroupHeartbeatResult, answer), now)
     else:
-        answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
+        answer(ShareGroupHeartbeatResult(ErrorCode.UNSUPPORTED_VERSION))
 
 
 API: Final = LocalApi(

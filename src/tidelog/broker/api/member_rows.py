@@ -1,8 +1,8 @@
 """What the answers about members of consumer groups and of share groups have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.checks import Asked, Check, Each, Every, Operations, group
@@ -10,23 +10,26 @@ from tidelog.broker.api.gathering import Gathering
 from tidelog.broker.api.mirroring import SENTENCE
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
-from tidelog.broker.group_seats import GroupCall
+from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
 from tidelog.groups.messages import (
     ConsumerGroupHeartbeatResult,
+    DescribeConsumerGroupResult,
+    DescribeShareGroupResult,
     Request,
-    Response,
     ShareGroupHeartbeatResult,
 )
+from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
-from tidelog.security.rights import Operation, ResourceType, authorized_operations, on
+from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
 from tidelog.wire.entities import Entity
 from tidelog.wire.values import error, millis
 
 Row = dict[str, object]
+DescribedT = TypeVar("DescribedT", DescribeConsumerGroupResult, DescribeShareGroupResult)
 
 
 class Node(HasGroups, Protocol):
@@ -101,11 +104,12 @@ def describe_groups(
     *,
     is_on: bool,
     question: Callable[[str], Request],
-    answer_of: Callable[[str, int, Callable[[Row], None]], Callable[[Response], None]],
+    result_type: Callable[[ErrorCode], DescribedT],
+    more_of: Callable[[DescribedT], Row],
 ) -> None:
     """Asks the coordinators of all groups, and answers when all have. `is_on` says whether the
-    cluster has such groups at all. `answer_of` takes a group, the operations that are shown, and
-    what to call with its row."""
+    cluster has such groups at all. `more_of` makes of a result with a group what the kinds of
+    groups do not have in common."""
     gathering = Gathering[Row](
         len(request.group_ids),
         lambda rows: context.answer(reply(context.response_type, groups=rows)),
@@ -114,11 +118,49 @@ def describe_groups(
         ResourceType.GROUP, asked=request.include_authorized_operations
     )
     for index, group_id in enumerate(request.group_ids):
-        answer = answer_of(group_id, operations, gathering.part(index))
+        call = call_for(
+            result_type, _row_taker(group_id, operations, more_of, gathering.part(index))
+        )
         if is_on:
-            node.groups.ask(question(group_id), GroupCall(answer), now)
+            node.groups.ask(question(group_id), call, now)
         else:
-            answer(Refused(ErrorCode.UNSUPPORTED_VERSION))
+            call.settle(Refused(ErrorCode.UNSUPPORTED_VERSION))
+
+
+def _row_taker(
+    group_id: str,
+    operations: int,
+    more_of: Callable[[DescribedT], Row],
+    take: Callable[[Row], None],
+) -> Callable[[DescribedT], None]:
+    def on_result(result: DescribedT) -> None:
+        code, group = result.error_code, result.group
+        row: Row = {
+            "group_id": group_id,
+            "error_code": code,
+            "error_message": result.error_message,
+            "group_state": "",
+            "group_epoch": 0,
+            "assignment_epoch": 0,
+            "assignor_name": "",
+            "members": [],
+            "authorized_operations": operations if code is ErrorCode.NONE else NOT_ASKED,
+        }
+        if group is not None:
+            row["group_state"] = group.state.value
+            row["group_epoch"] = group.group_epoch
+            row["assignment_epoch"] = group.assignment_epoch
+            row |= more_of(result)
+        take(row)
+
+    return on_result
+
+
+def named_rows(partitions: Iterable[IdPartition], image: MetadataImage) -> list[Row]:
+    """Partitions by topic, with its name; without those of deleted topics."""
+    known = tuple(each for each in partitions if each.topic_id in image.topics_by_id)
+    names = {each.topic_id: image.topics_by_id[each.topic_id].name for each in known}
+    return [{**row, "topic_name": names[row["topic_id"]]} for row in rows_of(known)]  # type: ignore[index]
 
 
 def heartbeat_reply(

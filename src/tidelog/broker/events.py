@@ -53,7 +53,7 @@ class AnswerIgnored(Event):
         return f"peer {self.peer_id}"
 
 
-@event("on_answered", "login_refused", level=Level.WARN, about=("peer_id", "listener"))
+@event("on_answered", "login_refused", level=Level.WARN, about=("peer_id",))
 class OwnLoginRefused(Event):
     """A peer does not let this node in: compare the JAAS strings of both."""
 
@@ -90,7 +90,7 @@ class RequestMalformed(ConnectionEvent):
     peer: str
 
 
-@event("authenticate", "failed", about=("listener", "reason"))
+@event("authenticate", "failed")
 class LoginFailed(ConnectionEvent):
     """A client of a listener with logins has not proved who it is."""
 
@@ -307,7 +307,7 @@ class CoordinatorUnloaded(PartitionEvent):
     leader_epoch: int
 
 
-@event("on_read_state", "loaded", about=("partition", "group_id"))
+@event("on_read_state", "loaded")
 class SharePartitionLoaded(PartitionEvent):
     """This node, which leads the partition, serves it to a share group from now on."""
 
@@ -317,7 +317,7 @@ class SharePartitionLoaded(PartitionEvent):
     """The first offset that the group is not done with."""
 
 
-@event("drop", "dropped", about=("partition", "group_id"))
+@event("drop", "dropped")
 class SharePartitionDropped(PartitionEvent):
     """This node does not serve the partition to the share group any longer; acquired records are
     available again on the next leader."""

@@ -7,21 +7,40 @@ from tidelog.broker.events import (
     BatchesRefused,
     CallRefused,
     LogFailed,
+    LoginFailed,
     MetadataFlushFailed,
     NodeStopped,
+    OwnLoginRefused,
     PeerLostContact,
     PeerReached,
     PeerSuspected,
     RegistrationTimedOut,
     RequestMalformed,
+    SharePartitionDropped,
+    SharePartitionLoaded,
 )
 from tidelog.env.event import EventRecord, Kind, record_of
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 
+ORDERS = TopicPartition("orders", 3)
 LINES = {
     "node 2 on_suspected: suspected (connects refused)": PeerSuspected(node_id=2),
     "peer -2 on_answered: ignored (too short)": AnswerIgnored(peer_id=-2, reason="too short"),
+    "peer 2 on_answered: login_refused (no such user) listener=INTERNAL": OwnLoginRefused(
+        peer_id=2, listener="INTERNAL", reason="no such user"
+    ),
+    "connection 17 authenticate: failed (no such user) listener=SASL mechanism=PLAIN peer=::1": (
+        LoginFailed(
+            connection_id=17, reason="no such user", listener="SASL", mechanism="PLAIN", peer="::1"
+        )
+    ),
+    "orders-3 on_read_state: loaded group_id=g leader_epoch=4 offset=5": SharePartitionLoaded(
+        partition=ORDERS, group_id="g", leader_epoch=4, offset=5
+    ),
+    "orders-3 drop: dropped (fenced) group_id=g leader_epoch=4": SharePartitionDropped(
+        partition=ORDERS, group_id="g", leader_epoch=4, reason="fenced"
+    ),
     "broker on_response: refused (taken) code=DUPLICATE_BROKER_REGISTRATION": CallRefused(
         code=ErrorCode.DUPLICATE_BROKER_REGISTRATION, reason="taken"
     ),
@@ -35,9 +54,7 @@ LINES = {
     "disk on_flush_failed: stopping (full) what=a vote": MetadataFlushFailed(
         reason="full", what="a vote"
     ),
-    "orders-3 on_log_dir_failed: stopping (full)": LogFailed(
-        partition=TopicPartition("orders", 3), reason="full"
-    ),
+    "orders-3 on_log_dir_failed: stopping (full)": LogFailed(partition=ORDERS, reason="full"),
 }
 
 

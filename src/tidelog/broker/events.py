@@ -13,14 +13,9 @@ from tidelog.errors import ErrorCode
 # Peers ---------------------------------------------------------------------------------------
 
 
-@event()
+@event(noun="node")
 class PeerEvent(BrokerEvent):
     """An event about another node, whatever its roles."""
-
-    @property
-    def subject(self) -> str:
-        """`node 2`."""
-        return f"node {self.node_id}"
 
 
 @event("flow", "lost_contact", Kind.LOST_CONTACT, level=Level.MEASURE)
@@ -40,20 +35,15 @@ class PeerReached(PeerEvent):
     """A suspected peer accepted a connection, or made one."""
 
 
-@event("on_answered", "ignored", level=Level.WARN, about=("peer_id",))
+@event("on_answered", "ignored", level=Level.WARN, about=("peer_id",), noun="peer")
 class AnswerIgnored(Event):
     """A peer's response is malformed, and counts as no response."""
 
     peer_id: int
     reason: str
 
-    @property
-    def subject(self) -> str:
-        """`peer 2`."""
-        return f"peer {self.peer_id}"
 
-
-@event("on_answered", "login_refused", level=Level.WARN, about=("peer_id",))
+@event("on_answered", "login_refused", level=Level.WARN, about=("peer_id",), noun="peer")
 class OwnLoginRefused(Event):
     """A peer does not let this node in: compare the JAAS strings of both."""
 
@@ -61,25 +51,15 @@ class OwnLoginRefused(Event):
     listener: str
     reason: str
 
-    @property
-    def subject(self) -> str:
-        """`peer 2`."""
-        return f"peer {self.peer_id}"
-
 
 # Requests of clients -----------------------------------------------------------------------
 
 
-@event(level=Level.WARN, about=("connection_id",))
+@event(level=Level.WARN, about=("connection_id",), noun="connection")
 class ConnectionEvent(Event):
     """An event about an accepted connection."""
 
     connection_id: int
-
-    @property
-    def subject(self) -> str:
-        """`connection 17`."""
-        return f"connection {self.connection_id}"
 
 
 @event("on_frame", "closed")
@@ -152,11 +132,6 @@ class AuditEvent(Event):
     rule: str
     """The entry that decided, or Kafka's word for another reason: `SuperUser`, `DefaultAllow`,
     `DefaultDeny`."""
-
-    @property
-    def subject(self) -> str:
-        """`User:ada`."""
-        return self.principal
 
 
 @event("on_denied", "denied")

@@ -7,6 +7,7 @@ new leader came from. Both are members of enums, so that a reader asks for them 
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from tidelog.controller.elections import Outcome
 from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, Payload, event
@@ -85,10 +86,7 @@ def _silence(silent_ms: int | None) -> str:
 class ControllerEvent(Event):
     """An event about this controller."""
 
-    @property
-    def subject(self) -> str:
-        """`controller`."""
-        return "controller"
+    subject: ClassVar = "controller"
 
 
 @event("maybe_activate", "active", Kind.CONTROLLER_ACTIVE)
@@ -394,16 +392,11 @@ class PartitionElected(PartitionChanged):
 # Topics and configurations -------------------------------------------------------------------
 
 
-@event(about=("topic",))
+@event(about=("topic",), noun="topic")
 class TopicEvent(Event):
     """An event about a whole topic."""
 
     topic: str
-
-    @property
-    def subject(self) -> str:
-        """`topic orders`."""
-        return f"topic {self.topic}"
 
     @property
     def place(self) -> tuple[str, None]:

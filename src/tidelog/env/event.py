@@ -102,12 +102,15 @@ class Event:
     kind: ClassVar[Kind | None] = None
     """The name in event files; `None` for an event that they do not keep."""
     about: ClassVar[tuple[str, ...]] = ()
-    """The fields that `subject` is made of; neither the line nor the payload repeats them."""
+    """The field that `subject` is made of, and others that the line shows in other places; neither
+    the rest of the line nor the payload repeats them."""
+    noun: ClassVar[str] = ""
+    """What stands before the field in `subject`: `broker`; empty where the field says enough."""
 
     @property
     def subject(self) -> str:
         """What it is about: `orders-3`, `quorum`, `broker 2`, `connection 17`."""
-        raise NotImplementedError
+        return f"{self.noun} {getattr(self, self.about[0])}".strip()
 
     @property
     def handler(self) -> str:
@@ -176,15 +179,17 @@ def event(
     *,
     level: Level | None = None,
     about: tuple[str, ...] | None = None,
+    noun: str | None = None,
 ) -> Callable[[Declared], Declared]:
     """Declares an event class: a slotted dataclass with keywords only, which type checkers take for
     frozen. What is not given is inherited. A process declares some two hundred of them when it
     starts. So equality and `repr` are those of `Event`, and nothing is generated to freeze an
     event: that is two thirds of the time."""
-    given = {"handler": handler, "decision": decision, "kind": kind, "level": level, "about": about}
+    given = (handler, decision, kind, level, about, noun)
+    names = ("handler", "decision", "kind", "level", "about", "noun")
 
     def declare(event_type: Declared) -> Declared:
-        for name, value in given.items():
+        for name, value in zip(names, given, strict=True):
             if value is not None:
                 setattr(event_type, name, value)
         made = dataclass(slots=True, kw_only=True, eq=False, repr=False)(event_type)
@@ -200,26 +205,16 @@ class PartitionEvent(Event):
     partition: TopicPartition
 
     @property
-    def subject(self) -> str:
-        """`orders-3`."""
-        return str(self.partition)
-
-    @property
     def place(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.partition
 
 
-@event(about=("node_id",))
+@event(about=("node_id",), noun="broker")
 class BrokerEvent(Event):
     """An event about another node."""
 
     node_id: int
-
-    @property
-    def subject(self) -> str:
-        """`broker 2`."""
-        return f"broker {self.node_id}"
 
     def payload(self) -> Payload:
         """With the node first."""

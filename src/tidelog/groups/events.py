@@ -33,16 +33,11 @@ class RemovalReason(StrEnum):
     NOT_REVOKED = "did not give partitions back in time"
 
 
-@event(about=("group_id",))
+@event(about=("group_id",), noun="group")
 class GroupEvent(Event):
     """An event about one group."""
 
     group_id: str
-
-    @property
-    def subject(self) -> str:
-        """`group orders`."""
-        return f"group {self.group_id}"
 
 
 @event("prepare", "rebalances")

@@ -21,10 +21,7 @@ SUBJECT: Final = "quorum"
 class QuorumEvent(Event):
     """An event about this replica of the metadata log."""
 
-    @property
-    def subject(self) -> str:
-        """`quorum`."""
-        return SUBJECT
+    subject: ClassVar = SUBJECT
 
 
 # Roles ---------------------------------------------------------------------------------------

@@ -119,11 +119,6 @@ class DirectoryLoaded(Event):
     logs: int
     damaged: int
 
-    @property
-    def subject(self) -> str:
-        """The directory."""
-        return self.root
-
 
 @event("read_checkpoints", "missing", level=Level.WARN)
 class RecoveryPointsMissing(Event):

@@ -16,16 +16,11 @@ class FenceReason(StrEnum):
     TIMED_OUT = "open for longer than its timeout"
 
 
-@event(about=("transactional_id",))
+@event(about=("transactional_id",), noun="transaction")
 class TransactionEvent(Event):
     """An event about one transactional id."""
 
     transactional_id: str
-
-    @property
-    def subject(self) -> str:
-        """`transaction orders-1`."""
-        return f"transaction {self.transactional_id}"
 
 
 @event("fence", "aborts")

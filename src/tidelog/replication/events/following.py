@@ -108,18 +108,13 @@ class BatchesSkipped(PartitionEvent):
     log_end: int
 
 
-@event("on_fetch_response", "pausing", about=("leader_id",))
+@event("on_fetch_response", "pausing", about=("leader_id",), noun="fetcher")
 class FetchesPaused(Event):
     """A leader gave no usable answer: nothing is fetched from it for a while."""
 
     leader_id: int
     reason: NoAnswer | ErrorCode
     ms: int
-
-    @property
-    def subject(self) -> str:
-        """`fetcher 2`, by the leader."""
-        return f"fetcher {self.leader_id}"
 
 
 @event(level=Level.DEBUG)

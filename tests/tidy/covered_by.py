@@ -200,6 +200,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
         "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
     ),
     "broker/links.py": "tests/unit/broker/test_node.py",
+    "broker/share_calls.py": "tests/unit/broker/test_share_persister.py",
     "broker/share_coordinators.py": "tests/unit/broker/test_share_persister.py",
     "broker/share_group_calls.py": (
         "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"

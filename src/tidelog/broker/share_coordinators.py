@@ -1,9 +1,9 @@
 """What all requests to share coordinators have in common: to whom, in which form, and when again.
 
 The coordinator of a share partition leads the partition of `__share_group_state` that its name
-belongs to. Leaders of partitions ask it (`share_persister.py`), and group coordinators
-(`share_state_calls.py`). All these requests and their answers have rows of partitions by topic. A
-row with an error of `NOT_YET` is asked again after `RETRY_MS`, or when the metadata changes.
+belongs to. All these requests (`share_calls.py`) and their answers have rows of partitions by
+topic. A row with an error of `NOT_YET` is asked again after `RETRY_MS`, or when the metadata
+changes.
 """
 
 from collections.abc import Iterable

@@ -6,7 +6,8 @@ import pytest
 
 from tidelog.broker import share_persister
 from tidelog.broker.peers import Answered, Failed, PeerChannels, Purpose
-from tidelog.broker.share_persister import READ_VERSION, RETRY_MS, WRITE_VERSION, SharePersister
+from tidelog.broker.share_calls import RETRY_MS, SENT_VERSIONS
+from tidelog.broker.share_persister import SharePersister
 from tidelog.config import BrokerConfig, NodeConfig
 from tidelog.env.effects import CloseReason, Connect, EffectQueue, Send
 from tidelog.env.instant import Instant
@@ -23,10 +24,6 @@ from tidelog.wire.frames import FrameReader
 
 COORDINATOR = 2
 KEY = ShareKey("g", TopicId(b"t" * 16), 0)
-VERSIONS = {
-    ApiKey.READ_SHARE_GROUP_STATE: READ_VERSION,
-    ApiKey.WRITE_SHARE_GROUP_STATE: WRITE_VERSION,
-}
 
 
 def image_of(leader: int = COORDINATOR) -> MetadataImage:
@@ -97,7 +94,7 @@ class Bench:
             }
             for topic in request.topics
         ]
-        response_type = codec.response_class(header.api_key, VERSIONS[header.api_key])
+        response_type = codec.response_class(header.api_key, SENT_VERSIONS[header.api_key])
         frame = codec.encode_response(header, make(response_type, results=results))
         self.peers.on_received(self.connection, frame)
         self.receive()

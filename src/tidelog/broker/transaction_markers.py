@@ -162,7 +162,7 @@ class TransactionMarkers:
             for topic in result.topics
             for each in topic.partitions
         }
-        self._end(token, now)
+        self._end(token)
         again: list[tuple[Marker, TopicPartition]] = []
         for marker, partitions in token.markers.items():
             written: list[TopicPartition] = []
@@ -182,10 +182,10 @@ class TransactionMarkers:
     def on_failed(self, token: object, now: Instant) -> None:
         """A leader did not answer: it may have written the markers or not."""
         assert isinstance(token, MarkerRequest), f"unexpected token {token!r}"
-        self._end(token, now)
+        self._end(token)
         self._park(_pairs(token.markers), now)
 
-    def _end(self, request: MarkerRequest, now: Instant) -> None:
+    def _end(self, request: MarkerRequest) -> None:
         """A request is over; what has gathered for its leader meanwhile goes on."""
         self._under_way[request.leader_id] -= 1
         self._queue.extend(_pairs(self._behind.pop(request.leader_id, {})))

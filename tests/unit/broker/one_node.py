@@ -9,7 +9,7 @@ still unless a test or a waiting client moves it.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidelog.broker.api import k62_broker_registration, k63_broker_heartbeat
@@ -46,7 +46,7 @@ from tidelog.log.identity import format_directory
 from tidelog.model import Endpoint, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.frames import FrameReader
 from tidelog.wire.values import error_of, millis
 
@@ -307,29 +307,27 @@ class Wire:
         self, name: str, partitions: int = 1, *, replicas: tuple[int, ...] = (), **configs: str
     ) -> None:
         """A topic with one replica, or with one partition on these replicas."""
-        topic_type = nested(codec.request_class(ApiKey.CREATE_TOPICS, 7), "topics")
-        config_type = nested(topic_type, "configs")
-        place_type = nested(topic_type, "assignments")
+        topic = {
+            "name": name,
+            "num_partitions": -1 if replicas else partitions,
+            "replication_factor": -1 if replicas else 1,
+            "assignments": [{"partition_index": 0, "broker_ids": replicas}] if replicas else [],
+            "configs": [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()],
+        }
         response = self.call(
-            ApiKey.CREATE_TOPICS,
-            7,
-            topics=(
-                make(
-                    topic_type,
-                    name=name,
-                    num_partitions=-1 if replicas else partitions,
-                    replication_factor=-1 if replicas else 1,
-                    assignments=(make(place_type, partition_index=0, broker_ids=replicas),)
-                    if replicas
-                    else (),
-                    configs=tuple(
-                        make(config_type, name=key.replace("_", "."), value=value)
-                        for key, value in configs.items()
-                    ),
-                ),
-            ),
-            timeout=millis(30_000),
-            validate_only=False,
+            ApiKey.CREATE_TOPICS, 7, topics=[topic], timeout=millis(30_000), validate_only=False
         )
         code = error_of(response.topics[0].error_code)
         assert code is ErrorCode.NONE, response.topics[0].error_message
+
+
+def coordinating(topic: str, find: Callable[[Wire], Any], settings: dict[str, Any]) -> OneNode:
+    """A node with topic `t` of two partitions, and with the internal topic that looking for a
+    coordinator (`find`) makes."""
+    node = OneNode(reaches_itself=True, **settings)
+    wire = node.client()
+    wire.create_topic("t", 2)
+    find(wire)
+    node.run_until(lambda: topic in node.broker.image.topics_by_name)
+    node.run_until(lambda: error_of(find(wire).error_code) is ErrorCode.NONE)
+    return node

@@ -295,15 +295,20 @@ def test_without_controlled_shutdown_it_leaves_at_once():
     assert life.lifecycle.state is BrokerState.GONE
 
 
-def test_a_broker_without_a_controller_leaves_soon():
+@pytest.mark.parametrize(
+    ("response", "limit_ms"),
+    [(None, NO_CONTROLLER_LIMIT_MS), (UNFENCED, CONTROLLED_SHUTDOWN_LIMIT_MS)],
+    ids=["no controller", "one that never lets go"],
+)
+def test_a_broker_that_is_not_let_go_leaves_at_a_limit(response, limit_ms):
     life = Life().running()
     life.lifecycle.begin_shutdown(Instant(0))
     now = 0
     while life.lifecycle.state is BrokerState.LEAVING:
         now = life.lifecycle.deadline()
         if life.call(now) is not None:
-            life.answer(None, now)
-    assert now == NO_CONTROLLER_LIMIT_MS
+            life.answer(response, now)
+    assert now == limit_ms
 
 
 def test_a_controller_that_never_answers_does_not_hold_a_leaving_broker():
@@ -334,17 +339,6 @@ def test_the_time_of_a_call_that_failed_is_not_spent_on_looking_for_a_controller
     life.answer(None, 4000 + RETRY_INTERVAL_MS)
     assert life.call(4000 + NO_CONTROLLER_LIMIT_MS) is None
     assert life.lifecycle.state is BrokerState.GONE
-
-
-def test_a_controller_that_never_lets_go_is_left_at_the_limit():
-    life = Life().running()
-    life.lifecycle.begin_shutdown(Instant(0))
-    now = 0
-    while life.lifecycle.state is BrokerState.LEAVING:
-        now = life.lifecycle.deadline()
-        if life.call(now) is not None:
-            life.answer(UNFENCED, now)
-    assert now == CONTROLLED_SHUTDOWN_LIMIT_MS
 
 
 def test_a_stale_epoch_while_leaving_means_that_no_controller_waits_for_us():

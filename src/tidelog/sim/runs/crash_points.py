@@ -215,8 +215,8 @@ class Script:
 class SweepRun(ClusterRun):
     """The script, with a crash at one point or without."""
 
-    def __init__(self, point: Point | None, *, trace_level: Level = Level.ERROR) -> None:
-        super().__init__(SEED, swarm(), trace_level=trace_level)
+    def __init__(self, point: Point | None) -> None:
+        super().__init__(SEED, swarm(), trace_level=Level.ERROR)
         self.script = Script(self.world, point)
         self.nemesis = self.script  # type: ignore[assignment]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.broker.one_node import OneNode, Wire
+from tests.unit.broker.one_node import OneNode, Wire, coordinating
 from tidelog.errors import ErrorCode
 from tidelog.model import SHARES_TOPIC
 from tidelog.wire.api import ApiKey
@@ -19,12 +19,7 @@ SETTINGS = {
 
 def one_node(**settings: str) -> OneNode:
     """A node that coordinates, and has topic `t` with two partitions."""
-    node = OneNode(reaches_itself=True, **{**SETTINGS, **settings})
-    wire = node.client()
-    wire.create_topic("t", 2)
-    find(wire)
-    node.run_until(lambda: SHARES_TOPIC in node.broker.image.topics_by_name)
-    node.run_until(lambda: error_of(find(wire).error_code) is ErrorCode.NONE)
+    node = coordinating(SHARES_TOPIC, find, {**SETTINGS, **settings})
     node.run_until(lambda: node.broker.shares.coordinators() is not None)
     return node
 

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tests.unit.broker.one_node import OneNode, Wire
+from tests.unit.broker.one_node import OneNode, Wire, coordinating
 from tidelog.errors import ErrorCode
 from tidelog.model import TRANSACTIONS_TOPIC
 from tidelog.wire.api import ApiKey
@@ -27,12 +27,7 @@ class Producer(NamedTuple):
 
 def one_node(**settings: str) -> OneNode:
     """A node that coordinates, and has topic `t` with two partitions."""
-    node = OneNode(reaches_itself=True, **{**SETTINGS, **settings})
-    wire = node.client()
-    wire.create_topic("t", 2)
-    find(wire)
-    node.run_until(lambda: TRANSACTIONS_TOPIC in node.broker.image.topics_by_name)
-    node.run_until(lambda: error_of(find(wire).error_code) is ErrorCode.NONE)
+    node = coordinating(TRANSACTIONS_TOPIC, find, {**SETTINGS, **settings})
     node.run_until(lambda: node.broker.transactions.coordinators() is not None)
     return node
 

@@ -27,7 +27,7 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.wire import codec, fetch
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.fetch import FetchPartition, FetchRequest
 from tidelog.wire.values import error_of, uuid_of
 
@@ -152,7 +152,6 @@ class Forgery:
     def vote(self, version: int = 2, **changes: Any) -> tuple[ErrorCode, bool]:
         """A vote request of a candidate that is not a voter; whether it was granted."""
         request_type = codec.request_class(ApiKey.VOTE, version)
-        topic_type = nested(request_type, "topics")
         values = {
             "partition_index": 0,
             "replica_epoch": 99,
@@ -163,12 +162,12 @@ class Forgery:
             "last_offset": 10_000,
             "pre_vote": False,
         }
-        partition = make(nested(topic_type, "partitions"), **(values | changes))
+        partition = values | changes
         entity = make(
             request_type,
             cluster_id=CLUSTER_ID,
             voter_id=1,
-            topics=(make(topic_type, topic_name="__cluster_metadata", partitions=(partition,)),),
+            topics=({"topic_name": "__cluster_metadata", "partitions": (partition,)},),
         )
         answer = self.ask(ApiKey.VOTE, version, entity).topics[0].partitions[0]
         return error_of(answer.error_code), bool(answer.vote_granted)

@@ -15,7 +15,7 @@ from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make, nested
+from tidelog.wire.entities import Entity, make
 from tidelog.wire.values import error_of, millis
 
 T0 = TopicPartition("t", 0)
@@ -32,9 +32,8 @@ def with_small_segments(config: NodeConfig) -> NodeConfig:
 def request(offset: int, timeout_ms: int = 5_000) -> Entity:
     """Deletes what is below an offset."""
     request_type = codec.request_class(KEY, 2)
-    topic_type = nested(request_type, "topics")
-    wish = make(nested(topic_type, "partitions"), partition_index=0, offset=offset)
-    topics = (make(topic_type, name="t", partitions=(wish,)),)
+    wish = {"partition_index": 0, "offset": offset}
+    topics = ({"name": "t", "partitions": (wish,)},)
     return make(request_type, topics=topics, timeout=millis(timeout_ms))
 
 

@@ -7,20 +7,17 @@ from tidelog.config import profile_settings
 from tidelog.errors import ErrorCode
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of, millis
 
 
 def elect(client: SimClient, kind: int, *numbers: int) -> ErrorCode:
     """Asks a broker, whichever it is, for an election in `t`; the code of the first partition."""
-    topic_type = nested(codec.request_class(ApiKey.ELECT_LEADERS, 2), "topic_partitions")
     response = client.call(
         ApiKey.ELECT_LEADERS,
         2,
         election_type=kind,
-        topic_partitions=(make(topic_type, topic="t", partitions=numbers),),
+        topic_partitions=({"topic": "t", "partitions": numbers},),
         timeout=millis(30_000),
     )
     assert error_of(response.error_code) is ErrorCode.NONE
@@ -53,11 +50,9 @@ def test_a_preferred_election_through_any_broker_moves_the_leader_and_loses_noth
 
 def allow_unclean(client: SimClient) -> ErrorCode:
     """Topic `t` would rather lose records than wait."""
-    resource_type = nested(codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1), "resources")
-    config_type = nested(resource_type, "configs")
     name = "unclean.leader.election.enable"
-    config = make(config_type, name=name, config_operation=0, value="true")
-    resource = make(resource_type, resource_type=2, resource_name="t", configs=(config,))
+    config = {"name": name, "config_operation": 0, "value": "true"}
+    resource = {"resource_type": 2, "resource_name": "t", "configs": (config,)}
     response = client.call(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=(resource,), validate_only=False
     )

@@ -7,9 +7,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicPartition
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of, millis
 
 T0 = TopicPartition("t", 0)
@@ -18,14 +16,13 @@ T0 = TopicPartition("t", 0)
 def reassign(client: SimClient, replicas: tuple[int, ...] | None) -> ErrorCode:
     """Asks for another home of `t-0`, or cancels."""
     key = ApiKey.ALTER_PARTITION_REASSIGNMENTS
-    topic_type = nested(codec.request_class(key, 1), "topics")
-    wish = make(nested(topic_type, "partitions"), partition_index=0, replicas=replicas)
+    wish = {"partition_index": 0, "replicas": replicas}
     response = client.call(
         key,
         1,
         timeout=millis(30_000),
         allow_replication_factor_change=True,
-        topics=(make(topic_type, name="t", partitions=(wish,)),),
+        topics=({"name": "t", "partitions": (wish,)},),
     )
     assert error_of(response.error_code) is ErrorCode.NONE
     return error_of(response.responses[0].partitions[0].error_code)

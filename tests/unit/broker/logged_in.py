@@ -20,7 +20,7 @@ from tidelog.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from tidelog.security.listener_logins import NodeSecrets, OwnLogin
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import error_of
 
 PASSWORDS = {"node": "node-s3cret", "alice": "wonder-s3cret"}
@@ -64,15 +64,13 @@ def token_of(node: OneNode, name: str, lasts_ms: int = 60_000, key: str = "first
 def add_user(node: OneNode, name: str, password: str, mechanism: Mechanism) -> None:
     """Gives SCRAM a user, by way of the controller."""
     wire = node.client("CONTROLLER")
-    upsertion = nested(codec.request_class(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0), "upsertions")
-    row = make(
-        upsertion,
-        name=name,
-        mechanism=SCRAM_NUMBERS[mechanism],
-        iterations=4096,
-        salt=b"salt",
-        salted_password=salt_password(mechanism, password, b"salt", 4096),
-    )
+    row = {
+        "name": name,
+        "mechanism": SCRAM_NUMBERS[mechanism],
+        "iterations": 4096,
+        "salt": b"salt",
+        "salted_password": salt_password(mechanism, password, b"salt", 4096),
+    }
     answer = wire.call(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=(), upsertions=(row,))
     assert error_of(answer.results[0].error_code) is ErrorCode.NONE
 

@@ -16,7 +16,7 @@ from tidelog.model import TopicPartition
 from tidelog.sim.engine.world import World
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import error_of
 
 
@@ -92,14 +92,9 @@ def described_by(key: ApiKey, version: int) -> Any:
     """A question of an administrator about the topic `t`."""
     request_type = codec.request_class(key, version)
     if key is ApiKey.DESCRIBE_TOPIC_PARTITIONS:
-        topic = make(nested(request_type, "topics"), name="t")
+        topic = {"name": "t"}
         return make(request_type, topics=(topic,), response_partition_limit=1, cursor=None)
-    resource = make(
-        nested(request_type, "resources"),
-        resource_type=TOPIC_RESOURCE,
-        resource_name="t",
-        configuration_keys=None,
-    )
+    resource = {"resource_type": TOPIC_RESOURCE, "resource_name": "t", "configuration_keys": None}
     return make(
         request_type, resources=(resource,), include_synonyms=False, include_documentation=False
     )

@@ -13,7 +13,7 @@ from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.frames import FrameReader
 from tidelog.wire.values import error, error_of, uuid_of
 
@@ -59,40 +59,35 @@ class Voters:
     def vote(self, connection: int, header: RequestHeader, *, granted: bool = True) -> None:
         """Answers a Vote request."""
         response_type = codec.response_class(ApiKey.VOTE, header.api_version)
-        topic_type = nested(response_type, "topics")
-        partition = make(
-            nested(topic_type, "partitions"),
-            partition_index=0,
-            error_code=error(ErrorCode.NONE),
-            leader_id=-1,
-            leader_epoch=self.node.broker.quorum.epoch,
-            vote_granted=granted,
-        )
+        partition = {
+            "partition_index": 0,
+            "error_code": error(ErrorCode.NONE),
+            "leader_id": -1,
+            "leader_epoch": self.node.broker.quorum.epoch,
+            "vote_granted": granted,
+        }
         entity = make(
             response_type,
             error_code=error(ErrorCode.NONE),
-            topics=(make(topic_type, topic_name="__cluster_metadata", partitions=(partition,)),),
+            topics=({"topic_name": "__cluster_metadata", "partitions": (partition,)},),
             node_endpoints=(),
         )
         self.answer(connection, header, entity)
 
     def announce(self, leader_id: int, epoch: int) -> Any:
         """The leader's BeginQuorumEpoch comes in; the response entity."""
-        request_type = codec.request_class(ApiKey.BEGIN_QUORUM_EPOCH, 1)
-        topic_type = nested(request_type, "topics")
-        partition = make(
-            nested(topic_type, "partitions"),
-            partition_index=0,
-            voter_directory_id=uuid_of(DIRECTORY_ID),
-            leader_id=leader_id,
-            leader_epoch=epoch,
-        )
+        partition = {
+            "partition_index": 0,
+            "voter_directory_id": uuid_of(DIRECTORY_ID),
+            "leader_id": leader_id,
+            "leader_epoch": epoch,
+        }
         return self.node.client(CONTROLLER).call(
             ApiKey.BEGIN_QUORUM_EPOCH,
             1,
             cluster_id=CLUSTER_ID,
             voter_id=1,
-            topics=(make(topic_type, topic_name="__cluster_metadata", partitions=(partition,)),),
+            topics=({"topic_name": "__cluster_metadata", "partitions": (partition,)},),
             leader_endpoints=(),
         )
 

@@ -8,7 +8,7 @@ from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import millis
 
 GOOD = build_batch([Record(1_700_000_000_000, b"k", b"v")])
@@ -18,10 +18,8 @@ BAD_CRC = GOOD[:-1] + b"?"
 def produce(wire: Wire, acks: int, *batches: bytes | None) -> None:
     """One request with a batch for each of the topic's first partitions."""
     entity_type = codec.request_class(ApiKey.PRODUCE, 7)
-    topic_type = nested(entity_type, "topic_data")
-    partition_type = nested(topic_type, "partition_data")
-    partitions = tuple(make(partition_type, index=i, records=b) for i, b in enumerate(batches))
-    topic = make(topic_type, name="t", partition_data=partitions)
+    partitions = tuple({"index": i, "records": b} for i, b in enumerate(batches))
+    topic = {"name": "t", "partition_data": partitions}
     wire.ask(ApiKey.PRODUCE, make(entity_type, acks=acks, timeout=millis(9), topic_data=(topic,)))
 
 

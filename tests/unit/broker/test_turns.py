@@ -14,7 +14,7 @@ from tidelog.limits import (
 )
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import millis
 
 
@@ -31,15 +31,13 @@ def hellos(count: int) -> bytes:
 def topic_creation(correlation_id: int) -> bytes:
     """A request that is answered in a later tick, when the metadata log has it."""
     request_type = codec.request_class(ApiKey.CREATE_TOPICS, 7)
-    topic_type = nested(request_type, "topics")
-    topic = make(
-        topic_type,
-        name=f"topic{correlation_id}",
-        num_partitions=1,
-        replication_factor=1,
-        assignments=(),
-        configs=(),
-    )
+    topic = {
+        "name": f"topic{correlation_id}",
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": (),
+        "configs": (),
+    }
     entity = make(request_type, topics=(topic,), timeout=millis(1000), validate_only=False)
     return codec.encode_request(entity, correlation_id, "flood")
 

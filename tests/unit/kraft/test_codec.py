@@ -32,7 +32,7 @@ from tidelog.model import METADATA_TOPIC_ID, ZERO_UUID, Endpoint, EpochEndOffset
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import error, millis
 
 RPCS = (ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH)
@@ -112,12 +112,10 @@ def old_version(request: VoteRequest | EndQuorumEpochRequest, version: int) -> o
     """The same request as an older voter would send it."""
     entity = quorum_codec.request_to_entity(request)
     entity_type = codec.request_class(int(entity.__api_key__), version)
-    topic_type = nested(entity_type, "topics")
     new = entity.topics[0].partitions[0]
     known = {name: getattr(new, name) for name in type(new).__slots__}
     known["preferred_successors"] = (1, 3)
-    partition = make(nested(topic_type, "partitions"), **known)
-    topic = make(topic_type, topic_name=entity.topics[0].topic_name, partitions=(partition,))
+    topic = {"topic_name": entity.topics[0].topic_name, "partitions": (known,)}
     return make(entity_type, cluster_id=entity.cluster_id, topics=(topic,))
 
 
@@ -299,7 +297,6 @@ def test_support_is_read_from_the_features_of_apiversions() -> None:
     entity = quorum_codec.request_to_entity(SupportRequest(ReplicaKey(4)))
     assert int(entity.__api_key__) == ApiKey.API_VERSIONS
     kind = codec.response_class(18, 4)
-    feature = nested(kind, "supported_features")
 
     def answer(*features: object) -> object:
         return make(
@@ -311,6 +308,6 @@ def test_support_is_read_from_the_features_of_apiversions() -> None:
             finalized_features=(),
         )
 
-    kraft = make(feature, name="kraft.version", min_version=0, max_version=1)
+    kraft = {"name": "kraft.version", "min_version": 0, "max_version": 1}
     assert quorum_codec.response_of(answer(kraft)).kraft_versions == (0, 1)
     assert quorum_codec.response_of(answer()).kraft_versions is None

@@ -4,6 +4,7 @@ The entities are the other opinion about the bytes: they are written from kio's 
 schema codec, which has its own tests, and know nothing of the hand-packed codecs.
 """
 
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -12,7 +13,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import NO_OFFSET, ZERO_TOPIC_ID, Endpoint, EpochEndOffset, TopicId
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import request_class, response_class
-from tidelog.wire.entities import has_field, make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.fetch import (
     FETCH_ANY_HIGH_WATERMARK,
     AbortedTransaction,
@@ -30,7 +31,8 @@ from tidelog.wire.produce import (
     ProduceResponse,
     RecordError,
 )
-from tidelog.wire.values import error, millis, timestamp, uuid_of
+from tidelog.wire.topics import NodeEndpoints
+from tidelog.wire.values import timestamp
 
 Topic = tuple[str, TopicId]
 
@@ -126,61 +128,39 @@ def fetch_request_at(version: int, request: FetchRequest) -> FetchRequest:
 
 def fetch_request_entity(version: int, request: FetchRequest) -> Any:
     """The same request as an entity."""
-    cls = request_class(ApiKey.FETCH, version)
-    topic_class = nested(cls, "topics")
-    partition_class = nested(topic_class, "partitions")
-    topics = tuple(
-        make(
-            topic_class,
-            topic=topic,
-            topic_id=uuid_of(topic_id),
-            partitions=tuple(
-                make(
-                    partition_class,
-                    partition=each.partition,
-                    current_leader_epoch=each.current_leader_epoch,
-                    fetch_offset=each.fetch_offset,
-                    last_fetched_epoch=each.last_fetched_epoch,
-                    log_start_offset=each.log_start_offset,
-                    partition_max_bytes=each.max_bytes,
-                    replica_directory_id=uuid_of(request.replica_directory_id),
-                    high_watermark=each.high_watermark,
-                )
-                for each in group
-            ),
-        )
-        for (topic, topic_id), group in groupby(request.partitions, lambda each: each[:2])
-    )
+
+    def row(each: FetchPartition) -> dict[str, Any]:
+        names = {"max_bytes": "partition_max_bytes"}
+        values = {names.get(name, name): value for name, value in each._asdict().items()}
+        return {**values, "replica_directory_id": request.replica_directory_id}
+
     state = {"replica_id": request.replica_id, "replica_epoch": request.replica_epoch}
-    has_state = has_field(cls, "replica_state")
     return make(
-        cls,
-        **({"replica_state": make(nested(cls, "replica_state"), **state)} if has_state else state),
-        max_wait=millis(request.max_wait_ms),
+        request_class(ApiKey.FETCH, version),
+        **state if version < 15 else {"replica_state": state},
+        max_wait=request.max_wait_ms,
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
         isolation_level=request.isolation_level,
         session_id=request.session_id,
         session_epoch=request.session_epoch,
-        topics=topics,
-        forgotten_topics_data=_forgotten_entities(cls, request),
+        topics=_by_topic(request.partitions, "topic", "partitions", row),
+        forgotten_topics_data=_by_topic(
+            request.forgotten, "topic", "partitions", lambda each: each.partition
+        ),
         rack_id=request.rack_id,
         cluster_id=request.cluster_id,
     )
 
 
-def _forgotten_entities(cls: Any, request: FetchRequest) -> tuple[Any, ...]:
-    if not has_field(cls, "forgotten_topics_data"):
-        return ()
-    return tuple(
-        make(
-            nested(cls, "forgotten_topics_data"),
-            topic=topic,
-            topic_id=uuid_of(topic_id),
-            partitions=tuple(each.partition for each in group),
-        )
-        for (topic, topic_id), group in groupby(request.forgotten, lambda each: each[:2])
-    )
+def _by_topic(
+    partitions: Sequence[Any], name: str, array: str, row_of: Callable[[Any], Any]
+) -> list[dict[str, Any]]:
+    """The topics of a message: neighbours of one topic together, under the names that it has."""
+    return [
+        {name: topic, "topic_id": topic_id, array: [row_of(each) for each in group]}
+        for (topic, topic_id), group in groupby(partitions, lambda each: each[:2])
+    ]
 
 
 def random_fetch_response(prng: Prng) -> FetchResponse:
@@ -215,7 +195,7 @@ def _random_fetched(prng: Prng, topic: Topic) -> FetchedPartition:
     )
 
 
-def random_endpoints(prng: Prng) -> list[tuple[int, Endpoint, str | None]]:
+def random_endpoints(prng: Prng) -> NodeEndpoints:
     """Where two nodes are, or nothing."""
     if prng.chance(1, 2):
         return []
@@ -248,72 +228,45 @@ def fetch_response_at(version: int, response: FetchResponse) -> FetchResponse:
 
 def fetch_response_entity(version: int, response: FetchResponse) -> Any:
     """The same response as an entity."""
-    cls = response_class(ApiKey.FETCH, version)
-    topic_class = nested(cls, "responses")
     return make(
-        cls,
-        throttle_time=millis(response.throttle_ms),
-        error_code=error(response.error_code),
+        response_class(ApiKey.FETCH, version),
+        throttle_time=response.throttle_ms,
+        error_code=response.error_code,
         session_id=response.session_id,
-        responses=tuple(
-            make(
-                topic_class,
-                topic=topic,
-                topic_id=uuid_of(topic_id),
-                partitions=tuple(
-                    _fetched_entity(nested(topic_class, "partitions"), each) for each in group
-                ),
-            )
-            for (topic, topic_id), group in groupby(response.partitions, lambda each: each[:2])
-        ),
-        **_endpoint_entities(cls, response.node_endpoints),
+        responses=_by_topic(response.partitions, "topic", "partitions", _fetched_row),
+        node_endpoints=_endpoint_rows(response.node_endpoints),
     )
 
 
-def _fetched_entity(cls: Any, answer: FetchedPartition) -> Any:
-    tags: dict[str, Any] = {}
-    if has_field(cls, "current_leader"):
-        if answer.diverging_epoch is not None:
-            epoch, end_offset = answer.diverging_epoch
-            tags["diverging_epoch"] = nested(cls, "diverging_epoch")(
-                epoch=epoch, end_offset=end_offset
-            )
-        if answer.current_leader is not None:
-            tags["current_leader"] = nested(cls, "current_leader")(
-                **answer.current_leader._asdict()
-            )
-        if answer.snapshot_id is not None:
-            epoch, end_offset = answer.snapshot_id
-            tags["snapshot_id"] = nested(cls, "snapshot_id")(epoch=epoch, end_offset=end_offset)
-    aborted_class = nested(cls, "aborted_transactions")
-    return make(
-        cls,
-        partition_index=answer.partition,
-        error_code=error(answer.error_code),
-        high_watermark=answer.high_watermark,
-        last_stable_offset=answer.last_stable_offset,
-        log_start_offset=answer.log_start_offset,
-        aborted_transactions=(
-            None
-            if answer.aborted is None
-            else tuple(aborted_class(**each._asdict()) for each in answer.aborted)
-        ),
-        preferred_read_replica=answer.preferred_read_replica,
-        records=b"".join(answer.records),
-        **tags,
-    )
-
-
-def _endpoint_entities(cls: Any, endpoints: Any) -> dict[str, Any]:
-    if not has_field(cls, "node_endpoints"):
-        return {}
-    node = nested(cls, "node_endpoints")
-    return {
-        "node_endpoints": tuple(
-            node(node_id=node_id, host=endpoint.host, port=endpoint.port, rack=rack)
-            for node_id, endpoint, rack in endpoints
-        )
+def _fetched_row(answer: FetchedPartition) -> dict[str, Any]:
+    ends = {"diverging_epoch": answer.diverging_epoch, "snapshot_id": answer.snapshot_id}
+    tags: dict[str, Any] = {
+        name: {"epoch": end[0], "end_offset": end[1]}
+        for name, end in ends.items()
+        if end is not None
     }
+    if answer.current_leader is not None:
+        tags["current_leader"] = answer.current_leader._asdict()
+    return {
+        "partition_index": answer.partition,
+        "error_code": answer.error_code,
+        "high_watermark": answer.high_watermark,
+        "last_stable_offset": answer.last_stable_offset,
+        "log_start_offset": answer.log_start_offset,
+        "aborted_transactions": (
+            None if answer.aborted is None else [each._asdict() for each in answer.aborted]
+        ),
+        "preferred_read_replica": answer.preferred_read_replica,
+        "records": b"".join(answer.records),
+        **tags,
+    }
+
+
+def _endpoint_rows(endpoints: NodeEndpoints) -> list[dict[str, Any]]:
+    return [
+        {"node_id": node_id, "host": endpoint.host, "port": endpoint.port, "rack": rack}
+        for node_id, endpoint, rack in endpoints
+    ]
 
 
 # Produce -----------------------------------------------------------------------------------
@@ -347,30 +300,17 @@ def produce_request_at(version: int, request: ProduceRequest) -> ProduceRequest:
 
 def produce_request_entity(version: int, request: ProduceRequest) -> Any:
     """The same request as an entity."""
-    cls = request_class(ApiKey.PRODUCE, version)
-    topic_class = nested(cls, "topic_data")
-    partition_class = nested(topic_class, "partition_data")
+
+    def row(each: ProducePartition) -> dict[str, Any]:
+        records = None if each.records is None else bytes(each.records)
+        return {"index": each.partition, "records": records}
+
     return make(
-        cls,
+        request_class(ApiKey.PRODUCE, version),
         transactional_id=request.transactional_id,
         acks=request.acks,
-        timeout=millis(request.timeout_ms),
-        topic_data=tuple(
-            make(
-                topic_class,
-                name=topic,
-                topic_id=uuid_of(topic_id),
-                partition_data=tuple(
-                    make(
-                        partition_class,
-                        index=each.partition,
-                        records=None if each.records is None else bytes(each.records),
-                    )
-                    for each in group
-                ),
-            )
-            for (topic, topic_id), group in groupby(request.partitions, lambda each: each[:2])
-        ),
+        timeout=request.timeout_ms,
+        topic_data=_by_topic(request.partitions, "name", "partition_data", row),
     )
 
 
@@ -418,45 +358,26 @@ def produce_response_at(version: int, response: ProduceResponse) -> ProduceRespo
 
 def produce_response_entity(version: int, response: ProduceResponse) -> Any:
     """The same response as an entity."""
-    cls = response_class(ApiKey.PRODUCE, version)
-    topic_class = nested(cls, "responses")
     return make(
-        cls,
-        responses=tuple(
-            make(
-                topic_class,
-                name=topic,
-                topic_id=uuid_of(topic_id),
-                partition_responses=tuple(
-                    _produced_entity(nested(topic_class, "partition_responses"), each)
-                    for each in group
-                ),
-            )
-            for (topic, topic_id), group in groupby(response.partitions, lambda each: each[:2])
-        ),
-        throttle_time=millis(response.throttle_ms),
-        **_endpoint_entities(cls, response.node_endpoints),
+        response_class(ApiKey.PRODUCE, version),
+        responses=_by_topic(response.partitions, "name", "partition_responses", _produced_row),
+        throttle_time=response.throttle_ms,
+        node_endpoints=_endpoint_rows(response.node_endpoints),
     )
 
 
-def _produced_entity(cls: Any, answer: ProducedPartition) -> Any:
-    values: dict[str, Any] = {}
-    if has_field(cls, "record_errors"):
-        item = nested(cls, "record_errors")
-        values["record_errors"] = tuple(
-            item(batch_index=each.batch_index, batch_index_error_message=each.message)
+def _produced_row(answer: ProducedPartition) -> dict[str, Any]:
+    leader, append_time_ms = answer.current_leader, answer.log_append_time_ms
+    return {
+        "index": answer.partition,
+        "error_code": answer.error_code,
+        "base_offset": answer.base_offset,
+        "log_append_time": None if append_time_ms == -1 else timestamp(append_time_ms),
+        "log_start_offset": answer.log_start_offset,
+        "record_errors": [
+            {"batch_index": each.batch_index, "batch_index_error_message": each.message}
             for each in answer.record_errors
-        )
-    if has_field(cls, "current_leader") and answer.current_leader is not None:
-        values["current_leader"] = nested(cls, "current_leader")(**answer.current_leader._asdict())
-    append_time_ms = answer.log_append_time_ms
-    return make(
-        cls,
-        index=answer.partition,
-        error_code=error(answer.error_code),
-        base_offset=answer.base_offset,
-        log_append_time=None if append_time_ms == -1 else timestamp(append_time_ms),
-        log_start_offset=answer.log_start_offset,
-        error_message=answer.error_message,
-        **values,
-    )
+        ],
+        "error_message": answer.error_message,
+        **({} if leader is None else {"current_leader": leader._asdict()}),
+    }

@@ -15,7 +15,7 @@ from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field, make
 from tidelog.wire.produce import ProducePartition, ProduceRequest
 from tidelog.wire.values import bytes_of, error_of, millis, uuid_of
 
@@ -36,17 +36,14 @@ def request_of(
 ) -> Any:
     """A request for one partition."""
     entity_type = codec.request_class(ApiKey.PRODUCE, version)
-    topic_type = nested(entity_type, "topic_data")
-    data = make(nested(topic_type, "partition_data"), index=partition, records=records)
+    data = {"index": partition, "records": records}
     topic_id = id_of(wire, topic)
     return make(
         entity_type,
         transactional_id=transactional_id,
         acks=acks,
         timeout=millis(1000),
-        topic_data=(
-            make(topic_type, name=topic, topic_id=uuid_of(topic_id), partition_data=(data,)),
-        ),
+        topic_data=({"name": topic, "topic_id": uuid_of(topic_id), "partition_data": (data,)},),
     )
 
 
@@ -259,15 +256,13 @@ def test_without_a_leader_none_is_named(node: OneNode, wire):
 
 def test_good_and_bad_partitions_share_a_request(wire):
     entity_type = codec.request_class(ApiKey.PRODUCE, 9)
-    topic_type = nested(entity_type, "topic_data")
-    data_type = nested(topic_type, "partition_data")
     entity = make(
         entity_type,
         transactional_id=None,
         acks=-1,
         timeout=millis(1000),
         topic_data=tuple(
-            make(topic_type, name=name, partition_data=(make(data_type, index=0, records=BATCH),))
+            {"name": name, "partition_data": ({"index": 0, "records": BATCH},)}
             for name in ("absent", "t")
         ),
     )

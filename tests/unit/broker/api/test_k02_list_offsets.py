@@ -9,9 +9,8 @@ from tests.unit.broker.one_node import Wire
 from tidelog.broker.api import k02_list_offsets
 from tidelog.errors import ErrorCode
 from tidelog.replication.messages import ListOffsetsResult
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field
 from tidelog.wire.values import error_of, millis
 
 VERSIONS = range(1, 12)
@@ -27,9 +26,6 @@ def list_offsets(
     replica_id: int = -1,
 ) -> list[Any]:
     """The answers to (topic, partition, timestamp) queries, one topic entry a query."""
-    request_type = codec.request_class(ApiKey.LIST_OFFSETS, version)
-    topic_type = nested(request_type, "topics")
-    partition_type = nested(topic_type, "partitions")
     response = wire.call(
         ApiKey.LIST_OFFSETS,
         version,
@@ -37,18 +33,16 @@ def list_offsets(
         isolation_level=0,
         timeout=millis(1000),
         topics=tuple(
-            make(
-                topic_type,
-                name=topic,
-                partitions=(
-                    make(
-                        partition_type,
-                        partition_index=partition,
-                        current_leader_epoch=current_leader_epoch,
-                        timestamp=timestamp,
-                    ),
+            {
+                "name": topic,
+                "partitions": (
+                    {
+                        "partition_index": partition,
+                        "current_leader_epoch": current_leader_epoch,
+                        "timestamp": timestamp,
+                    },
                 ),
-            )
+            }
             for topic, partition, timestamp in queries
         ),
     )

@@ -13,7 +13,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import Endpoint
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field, make
 from tidelog.wire.values import bytes_of, error_of, uuid_of
 
 VERSIONS = range(14)
@@ -29,9 +29,7 @@ def metadata(
     operations: bool = False,
 ) -> Any:
     """A question about topics by name."""
-    request_type = codec.request_class(ApiKey.METADATA, version)
-    topic_type = nested(request_type, "topics")
-    topics = tuple(make(topic_type, name=name, topic_id=None) for name in names)
+    topics = tuple({"name": name, "topic_id": None} for name in names)
     if everything:
         topics = () if version == 0 else None
     return wire.call(
@@ -46,11 +44,10 @@ def metadata(
 
 def by_id(wire: Wire, version: int, *topics: tuple[bytes, str | None]) -> Any:
     """A question about topics by id."""
-    topic_type = nested(codec.request_class(ApiKey.METADATA, version), "topics")
     return wire.call(
         ApiKey.METADATA,
         version,
-        topics=tuple(make(topic_type, topic_id=uuid_of(i), name=name) for i, name in topics),
+        topics=tuple({"topic_id": uuid_of(i), "name": name} for i, name in topics),
         allow_auto_topic_creation=True,
         include_cluster_authorized_operations=False,
         include_topic_authorized_operations=False,
@@ -158,7 +155,7 @@ def answered_now(node: OneNode, wire: Wire, name: str) -> Any:
     request_type = codec.request_class(ApiKey.METADATA, 12)
     request = make(
         request_type,
-        topics=(make(nested(request_type, "topics"), name=name, topic_id=None),),
+        topics=({"name": name, "topic_id": None},),
         allow_auto_topic_creation=False,
         include_topic_authorized_operations=False,
     )

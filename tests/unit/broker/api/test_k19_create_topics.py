@@ -13,9 +13,8 @@ from tidelog.controller.topic_messages import (
 )
 from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field
 from tidelog.wire.values import bytes_of, error_of, millis
 
 KEY = ApiKey.CREATE_TOPICS
@@ -25,32 +24,28 @@ DYNAMIC_TOPIC, DEFAULT = 1, 5
 
 def two_topics(version):
     """A request for `a` by count and `b` by assignment."""
-    topic_type = nested(codec.request_class(KEY, version), "topics")
-    config = make(nested(topic_type, "configs"), name="retention.ms", value=None)
-    place_type = nested(topic_type, "assignments")
+    config = {"name": "retention.ms", "value": None}
     return request(
         KEY,
         version,
         topics=(
-            make(
-                topic_type,
-                name="a",
-                num_partitions=3,
-                replication_factor=2,
-                assignments=(),
-                configs=(config,),
-            ),
-            make(
-                topic_type,
-                name="b",
-                num_partitions=-1,
-                replication_factor=-1,
-                assignments=(
-                    make(place_type, partition_index=1, broker_ids=(2, 3)),
-                    make(place_type, partition_index=0, broker_ids=(3, 1)),
+            {
+                "name": "a",
+                "num_partitions": 3,
+                "replication_factor": 2,
+                "assignments": (),
+                "configs": (config,),
+            },
+            {
+                "name": "b",
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "assignments": (
+                    {"partition_index": 1, "broker_ids": (2, 3)},
+                    {"partition_index": 0, "broker_ids": (3, 1)},
                 ),
-                configs=(),
-            ),
+                "configs": (),
+            },
         ),
         timeout=millis(100),
         validate_only=True,

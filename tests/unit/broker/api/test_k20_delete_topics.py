@@ -13,9 +13,8 @@ from tidelog.controller.topic_messages import (
 )
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID, TopicId
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field
 from tidelog.wire.values import bytes_of, error_of, millis, uuid_of
 
 KEY = ApiKey.DELETE_TOPICS
@@ -25,14 +24,12 @@ ID = TopicId(b"i" * 16)
 def by_name(version):
     if version < 6:
         return request(KEY, version, topic_names=("a", "b"), timeout=millis(1))
-    topic_type = nested(codec.request_class(KEY, version), "topics")
-    topics = tuple(make(topic_type, name=name, topic_id=None) for name in ("a", "b"))
+    topics = tuple({"name": name, "topic_id": None} for name in ("a", "b"))
     return request(KEY, version, topics=topics, timeout=millis(1))
 
 
 def by_id():
-    topic_type = nested(codec.request_class(KEY, 6), "topics")
-    topics = (make(topic_type, name=None, topic_id=uuid_of(ID)),)
+    topics = ({"name": None, "topic_id": uuid_of(ID)},)
     return request(KEY, 6, topics=topics, timeout=millis(1))
 
 

@@ -11,7 +11,7 @@ from tidelog.records.record import Record
 from tidelog.wire import codec
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.produce import ProducePartition, ProduceRequest
 from tidelog.wire.values import error_of, millis
 
@@ -32,17 +32,13 @@ def produce(wire, count, topic="t"):
 
 def delete(wire, version, offsets, timeout_ms=1000):
     """Asks to delete; (topic, partition, code, low watermark) of every answer."""
-    topic_type = nested(codec.request_class(KEY, version), "topics")
-    partition_type = nested(topic_type, "partitions")
     topics = tuple(
-        make(
-            topic_type,
-            name=name,
-            partitions=tuple(
-                make(partition_type, partition_index=index, offset=offset)
-                for index, offset in partitions.items()
+        {
+            "name": name,
+            "partitions": tuple(
+                {"partition_index": index, "offset": offset} for index, offset in partitions.items()
             ),
-        )
+        }
         for name, partitions in offsets.items()
     )
     response = wire.call(KEY, version, topics=topics, timeout=millis(timeout_ms))
@@ -103,9 +99,8 @@ def test_a_replica_that_never_fetches_makes_the_request_time_out(node, wire):
 def test_a_client_that_has_gone_is_not_answered(node, wire):
     node.add_broker(2)
     wire.create_topic("two", replicas=(1, 2))
-    topic_type = nested(codec.request_class(KEY, 2), "topics")
-    partition = make(nested(topic_type, "partitions"), partition_index=0, offset=0)
-    topics = (make(topic_type, name="two", partitions=(partition,)),)
+    partition = {"partition_index": 0, "offset": 0}
+    topics = ({"name": "two", "partitions": (partition,)},)
     entity = make(codec.request_class(KEY, 2), topics=topics, timeout=millis(300))
     wire.send(codec.encode_request(entity, 1, "c"))
     node.receive(Closed(wire.connection_id, CloseReason.PEER))

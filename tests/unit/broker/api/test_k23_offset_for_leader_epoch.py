@@ -5,9 +5,7 @@ import pytest
 from tests.unit.broker.api.test_k00_produce import produce
 from tests.unit.broker.api.wire_turns import versions
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 VERSIONS = versions(ApiKey.OFFSET_FOR_LEADER_EPOCH)
@@ -15,26 +13,21 @@ VERSIONS = versions(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 
 def ask(wire, version, *queries):
     """Answers to (topic, partition, current leader epoch, epoch): code, epoch, end offset."""
-    request_type = codec.request_class(ApiKey.OFFSET_FOR_LEADER_EPOCH, version)
-    topic_type = nested(request_type, "topics")
-    partition_type = nested(topic_type, "partitions")
     response = wire.call(
         ApiKey.OFFSET_FOR_LEADER_EPOCH,
         version,
         replica_id=-1,
         topics=tuple(
-            make(
-                topic_type,
-                topic=topic,
-                partitions=(
-                    make(
-                        partition_type,
-                        partition=partition,
-                        current_leader_epoch=current,
-                        leader_epoch=epoch,
-                    ),
+            {
+                "topic": topic,
+                "partitions": (
+                    {
+                        "partition": partition,
+                        "current_leader_epoch": current,
+                        "leader_epoch": epoch,
+                    },
                 ),
-            )
+            }
             for topic, partition, current, epoch in queries
         ),
     )

@@ -5,9 +5,8 @@ import pytest
 from tests.unit.broker.api.wire_turns import versions
 from tests.unit.broker.one_node import OneNode
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field
 from tidelog.wire.values import error_of
 
 VERSIONS = versions(ApiKey.DESCRIBE_CONFIGS)
@@ -18,13 +17,7 @@ LONG = 5
 
 
 def ask(wire, version, kind, name, keys=None, synonyms=False, documentation=False):
-    request_type = codec.request_class(ApiKey.DESCRIBE_CONFIGS, version)
-    resource = make(
-        nested(request_type, "resources"),
-        resource_type=kind,
-        resource_name=name,
-        configuration_keys=keys,
-    )
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": keys}
     response = wire.call(
         ApiKey.DESCRIBE_CONFIGS,
         version,
@@ -38,14 +31,11 @@ def ask(wire, version, kind, name, keys=None, synonyms=False, documentation=Fals
 
 
 def alter(wire, kind, name, key, value, operation=0):
-    request_type = codec.request_class(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1)
-    resource_type = nested(request_type, "resources")
-    config_type = nested(resource_type, "configs")
-    config = make(config_type, name=key, config_operation=operation, value=value)
+    config = {"name": key, "config_operation": operation, "value": value}
     response = wire.call(
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         1,
-        resources=(make(resource_type, resource_type=kind, resource_name=name, configs=(config,)),),
+        resources=({"resource_type": kind, "resource_name": name, "configs": (config,)},),
         validate_only=False,
     )
     assert error_of(response.responses[0].error_code) is ErrorCode.NONE, response
@@ -162,14 +152,8 @@ def test_many_topics_have_each_its_own_configs(wire, version):
     wire.create_topic("c", retention_ms="1234")
     wire.create_topic("d", retention_ms="5678")
     names = ["c", "t", "absent", "d", "t", "c"]
-    request_type = codec.request_class(ApiKey.DESCRIBE_CONFIGS, version)
     resources = tuple(
-        make(
-            nested(request_type, "resources"),
-            resource_type=TOPIC,
-            resource_name=name,
-            configuration_keys=None,
-        )
+        {"resource_type": TOPIC, "resource_name": name, "configuration_keys": None}
         for name in names
     )
     response = wire.call(

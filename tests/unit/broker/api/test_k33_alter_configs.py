@@ -4,9 +4,7 @@ import pytest
 
 from tests.unit.broker.api.wire_turns import versions
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.ALTER_CONFIGS
@@ -14,17 +12,13 @@ TOPIC, BROKER = 2, 4
 
 
 def alter(wire, version, kind, name, validate_only=False, **configs):
-    resource_type = nested(codec.request_class(KEY, version), "resources")
-    config_type = nested(resource_type, "configs")
-    resource = make(
-        resource_type,
-        resource_type=kind,
-        resource_name=name,
-        configs=tuple(
-            make(config_type, name=key.replace("_", "."), value=value)
-            for key, value in configs.items()
+    resource = {
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": tuple(
+            {"name": key.replace("_", "."), "value": value} for key, value in configs.items()
         ),
-    )
+    }
     (answer,) = wire.call(
         KEY, version, resources=(resource,), validate_only=validate_only
     ).responses

@@ -8,9 +8,7 @@ from tidelog.errors import ErrorCode, StorageError
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.DESCRIBE_LOG_DIRS
@@ -18,12 +16,9 @@ KEY = ApiKey.DESCRIBE_LOG_DIRS
 
 def ask(wire, version, topics=None):
     """The only result."""
-    topic_type = nested(codec.request_class(KEY, version), "topics")
     wanted = None
     if topics is not None:
-        wanted = tuple(
-            make(topic_type, topic=name, partitions=numbers) for name, numbers in topics.items()
-        )
+        wanted = tuple({"topic": name, "partitions": numbers} for name, numbers in topics.items())
     (result,) = wire.call(KEY, version, topics=wanted).results
     assert error_of(result.error_code) is ErrorCode.NONE
     return result

@@ -12,22 +12,18 @@ from tidelog.controller.topic_messages import (
     MorePartitionsResult,
 )
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of, millis
 
 KEY = ApiKey.CREATE_PARTITIONS
 
 
 def values(version, validate_only=False):
-    topic_type = nested(codec.request_class(KEY, version), "topics")
-    place_type = nested(topic_type, "assignments")
-    placed = (make(place_type, broker_ids=(1, 2)), make(place_type, broker_ids=(2, 3)))
+    placed = ({"broker_ids": (1, 2)}, {"broker_ids": (2, 3)})
     return {
         "topics": (
-            make(topic_type, name="t", count=5, assignments=None),
-            make(topic_type, name="u", count=3, assignments=placed),
+            {"name": "t", "count": 5, "assignments": None},
+            {"name": "u", "count": 3, "assignments": placed},
         ),
         "timeout": millis(1),
         "validate_only": validate_only,

@@ -12,20 +12,17 @@ from tidelog.controller.messages import (
     Refused,
 )
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.ELECT_LEADERS
 
 
 def values(version, topics=(("t", (0, 1)), ("none", (7,)))):
-    topic_type = nested(codec.request_class(KEY, version), "topic_partitions")
     return {
         "election_type": int(ElectionType.UNCLEAN),
         "topic_partitions": tuple(
-            make(topic_type, topic=topic, partitions=numbers) for topic, numbers in topics
+            {"topic": topic, "partitions": numbers} for topic, numbers in topics
         ),
     }
 

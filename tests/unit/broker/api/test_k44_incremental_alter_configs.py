@@ -14,29 +14,24 @@ from tidelog.controller.messages import (
     Refused,
 )
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
 
 
 def values(version):
-    resource_type = nested(codec.request_class(KEY, version), "resources")
-    config_type = nested(resource_type, "configs")
     return {
         "resources": (
-            make(
-                resource_type,
-                resource_type=2,
-                resource_name="t",
-                configs=(
-                    make(config_type, name="retention.ms", config_operation=0, value="5"),
-                    make(config_type, name="cleanup.policy", config_operation=1, value=None),
+            {
+                "resource_type": 2,
+                "resource_name": "t",
+                "configs": (
+                    {"name": "retention.ms", "config_operation": 0, "value": "5"},
+                    {"name": "cleanup.policy", "config_operation": 1, "value": None},
                 ),
-            ),
-            make(resource_type, resource_type=4, resource_name="", configs=()),
+            },
+            {"resource_type": 4, "resource_name": "", "configs": ()},
         ),
         "validate_only": False,
     }

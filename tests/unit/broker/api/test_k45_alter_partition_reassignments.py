@@ -12,26 +12,18 @@ from tidelog.controller.messages import (
     Refused,
 )
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of, millis
 
 KEY = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 
 
 def values(version, *wishes):
-    topic_type = nested(codec.request_class(KEY, version), "topics")
-    partition_type = nested(topic_type, "partitions")
     return {
         "timeout": millis(1000),
         "allow_replication_factor_change": False,
         "topics": tuple(
-            make(
-                topic_type,
-                name=name,
-                partitions=(make(partition_type, partition_index=number, replicas=replicas),),
-            )
+            {"name": name, "partitions": ({"partition_index": number, "replicas": replicas},)}
             for name, number, replicas in wishes
         ),
     }

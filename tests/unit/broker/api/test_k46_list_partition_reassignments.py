@@ -9,9 +9,7 @@ from tidelog.controller.messages import (
     Refused,
 )
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of, millis
 
 KEY = ApiKey.LIST_PARTITION_REASSIGNMENTS
@@ -31,8 +29,7 @@ def rows(response):
 
 
 def test_a_request():
-    topic_type = nested(codec.request_class(KEY, 0), "topics")
-    named = (make(topic_type, name="t", partition_indexes=(0, 2)),)
+    named = ({"name": "t", "partition_indexes": (0, 2)},)
     assert module.API.message_of(asking(named)) == ListReassignments((("t", (0, 2)),))
     assert module.API.message_of(asking(None)) == ListReassignments(None)
 
@@ -58,14 +55,13 @@ def test_results_and_refusals(broker):
 def test_end_to_end(node, wire, controller_wire):
     node.add_broker(2, fenced=True)
     assert rows(wire.call(KEY, 0, timeout=millis(1000), topics=None)) == []
-    topic_type = nested(codec.request_class(ALTER, 1), "topics")
-    wish = make(nested(topic_type, "partitions"), partition_index=1, replicas=(2,))
+    wish = {"partition_index": 1, "replicas": (2,)}
     wire.call(
         ALTER,
         1,
         timeout=millis(1000),
         allow_replication_factor_change=True,
-        topics=(make(topic_type, name="t", partitions=(wish,)),),
+        topics=({"name": "t", "partitions": (wish,)},),
     )
     for client in (wire, controller_wire):
         response = client.call(KEY, 0, timeout=millis(1000), topics=None)

@@ -6,9 +6,7 @@ from tests.unit.broker.logged_in import add_user
 from tests.unit.broker.one_node import OneNode
 from tidelog.errors import ErrorCode
 from tidelog.model import Mechanism
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
@@ -25,8 +23,7 @@ def node() -> OneNode:
 
 def described(node: OneNode, *names: str, all_of_them: bool = False):
     """(name, code, (mechanism, iterations) of each credential) of each row."""
-    user = nested(codec.request_class(KEY, 0), "users")
-    users = None if all_of_them else tuple(make(user, name=name) for name in names)
+    users = None if all_of_them else tuple({"name": name} for name in names)
     answer = node.client().call(KEY, 0, users=users)
     return [
         (

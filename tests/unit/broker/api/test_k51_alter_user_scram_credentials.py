@@ -6,7 +6,7 @@ from tidelog.errors import ErrorCode
 from tidelog.model import Mechanism
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
@@ -15,7 +15,7 @@ REQUEST = codec.request_class(KEY, 0)
 
 def deletion(name: str):
     """Of the credential for SCRAM-SHA-256."""
-    return make(nested(REQUEST, "deletions"), name=name, mechanism=1)
+    return {"name": name, "mechanism": 1}
 
 
 def test_a_user_comes_and_goes():

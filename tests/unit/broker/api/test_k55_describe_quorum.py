@@ -7,19 +7,16 @@ from tests.unit.broker.one_node import WALL_MS
 from tidelog.broker.api import k55_describe_quorum as module
 from tidelog.controller.messages import Refused
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import field, make, nested
+from tidelog.wire.entities import field
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.DESCRIBE_QUORUM
 
 
 def topics(version, topic="__cluster_metadata", *indexes):
-    topic_type = nested(codec.request_class(KEY, version), "topics")
-    partition_type = nested(topic_type, "partitions")
-    partitions = tuple(make(partition_type, partition_index=index) for index in indexes or (0,))
-    return (make(topic_type, topic_name=topic, partitions=partitions),)
+    partitions = tuple({"partition_index": index} for index in indexes or (0,))
+    return ({"topic_name": topic, "partitions": partitions},)
 
 
 @pytest.mark.parametrize("version", versions(KEY))

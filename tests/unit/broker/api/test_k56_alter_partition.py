@@ -16,7 +16,6 @@ from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import uuid_of
 
 KEY = ApiKey.ALTER_PARTITION
@@ -37,22 +36,19 @@ def test_proposals_there():
 
 
 def test_version_two_has_members_without_epochs():
-    request_type = codec.request_class(KEY, 2)
-    topic_type = nested(request_type, "topics")
-    partition = make(
-        nested(topic_type, "partitions"),
-        partition_index=4,
-        leader_epoch=5,
-        new_isr=(1, 2),
-        leader_recovery_state=1,
-        partition_epoch=6,
-    )
+    partition = {
+        "partition_index": 4,
+        "leader_epoch": 5,
+        "new_isr": (1, 2),
+        "leader_recovery_state": 1,
+        "partition_epoch": 6,
+    }
     entity = request(
         KEY,
         2,
         broker_id=1,
         broker_epoch=77,
-        topics=(make(topic_type, topic_id=uuid_of(A), partitions=(partition,)),),
+        topics=({"topic_id": uuid_of(A), "partitions": (partition,)},),
     )
     members = (IsrMember(1, -1), IsrMember(2, -1))
     assert module.API.message_of(entity) == AlterPartition(

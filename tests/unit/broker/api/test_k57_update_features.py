@@ -14,7 +14,7 @@ from tidelog.controller.messages import (
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import has_field, make, nested
+from tidelog.wire.entities import has_field, nested
 from tidelog.wire.values import error_of, millis
 
 KEY = ApiKey.UPDATE_FEATURES
@@ -36,7 +36,7 @@ def values(version, *updates, validate_only=False):
         how = {"upgrade_type": upgrade_type}
         if has_field(update_type, "allow_downgrade"):
             how = {"allow_downgrade": upgrade_type != UpgradeType.UPGRADE}
-        entities.append(make(update_type, feature=name, max_version_level=level, **how))
+        entities.append({"feature": name, "max_version_level": level, **how})
     given = {"timeout": millis(1000), "feature_updates": tuple(entities)}
     return given if version == 0 else given | {"validate_only": validate_only}
 

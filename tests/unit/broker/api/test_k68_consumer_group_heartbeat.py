@@ -8,9 +8,7 @@ from tests.unit.broker.secured_node import GROUP, READ, add, as_user, entry
 from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.controller.messages import UpgradeType
 from tidelog.errors import ErrorCode
-from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of, millis
 
 KEY = ApiKey.CONSUMER_GROUP_HEARTBEAT
@@ -148,12 +146,11 @@ def _row(number):
 
 def test_a_cluster_without_the_feature_refuses():
     wire = one_node().client()
-    update = make(
-        nested(codec.request_class(ApiKey.UPDATE_FEATURES, 2), "feature_updates"),
-        feature="group.version",
-        max_version_level=0,
-        upgrade_type=UpgradeType.SAFE_DOWNGRADE,
-    )
+    update = {
+        "feature": "group.version",
+        "max_version_level": 0,
+        "upgrade_type": UpgradeType.SAFE_DOWNGRADE,
+    }
     values = {"timeout": millis(1000), "feature_updates": (update,), "validate_only": False}
     assert error_of(wire.call(ApiKey.UPDATE_FEATURES, 2, **values).error_code) is ErrorCode.NONE
     assert error_of(enter(wire).error_code) is ErrorCode.UNSUPPORTED_VERSION

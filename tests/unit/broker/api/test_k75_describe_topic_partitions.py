@@ -6,7 +6,6 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_DESCRIBED_PARTITIONS
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import make, nested
 from tidelog.wire.values import error_of
 
 REQUEST = codec.request_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
@@ -15,11 +14,11 @@ REQUEST = codec.request_class(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
 def ask(wire, *names, limit=2000, cursor=None):
     place = None
     if cursor is not None:
-        place = make(nested(REQUEST, "cursor"), topic_name=cursor[0], partition_index=cursor[1])
+        place = {"topic_name": cursor[0], "partition_index": cursor[1]}
     return wire.call(
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         0,
-        topics=tuple(make(nested(REQUEST, "topics"), name=name) for name in names),
+        topics=tuple({"name": name} for name in names),
         response_partition_limit=limit,
         cursor=place,
     )

@@ -10,7 +10,7 @@ from tidelog.client.core.partitions import metadata_request
 from tidelog.client.core.values import Address
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
-from tidelog.wire.entities import make, nested
+from tidelog.wire.entities import make
 from tidelog.wire.values import error, millis
 
 
@@ -23,7 +23,7 @@ def greeted(**newest: int) -> Exchange:
     assert (header.api_key, header.api_version) == (ApiKey.API_VERSIONS, 0)
     kind = codec.response_class(ApiKey.API_VERSIONS, 0)
     rows = tuple(
-        make(nested(kind, "api_keys"), api_key=ApiKey[name], min_version=1, max_version=version)
+        {"api_key": ApiKey[name], "min_version": 1, "max_version": version}
         for name, version in newest.items()
     )
     feed(exchange, codec.encode_response(header, make(kind, error_code=error(0), api_keys=rows)))

@@ -18,7 +18,7 @@ from tidelog.wire.values import error_of, millis
 KEY = ApiKey.CREATE_PARTITIONS
 
 
-def values(version, validate_only=False):
+def values(validate_only=False):
     placed = ({"broker_ids": (1, 2)}, {"broker_ids": (2, 3)})
     return {
         "topics": (
@@ -32,7 +32,7 @@ def values(version, validate_only=False):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
-    entity = request(KEY, version, **values(version, validate_only=True))
+    entity = request(KEY, version, **values(validate_only=True))
     assert module.API.message_of(entity) == CreatePartitions(
         (MorePartitions("t", 5), MorePartitions("u", 3, ((1, 2), (2, 3)))), validate_only=True
     )
@@ -40,7 +40,7 @@ def test_a_request(version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_results_and_refusals(broker, version):
-    asked = request(KEY, version, **values(version))
+    asked = request(KEY, version, **values())
     result = CreatePartitionsResult(
         (
             MorePartitionsResult("t", ErrorCode.NONE),
@@ -64,7 +64,7 @@ def test_results_and_refusals(broker, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_end_to_end(node, wire, version):
-    results = wire.call(KEY, version, **values(version)).results
+    results = wire.call(KEY, version, **values()).results
     assert [error_of(item.error_code) for item in results] == [
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -16,15 +16,13 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.ELECT_LEADERS
-
-
-def values(version, topics=(("t", (0, 1)), ("none", (7,)))):
-    return {
-        "election_type": int(ElectionType.UNCLEAN),
-        "topic_partitions": tuple(
-            {"topic": topic, "partitions": numbers} for topic, numbers in topics
-        ),
-    }
+VALUES = {
+    "election_type": int(ElectionType.UNCLEAN),
+    "topic_partitions": (
+        {"topic": "t", "partitions": (0, 1)},
+        {"topic": "none", "partitions": (7,)},
+    ),
+}
 
 
 def rows(response):
@@ -38,7 +36,7 @@ def rows(response):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
     kind = ElectionType.UNCLEAN if version else ElectionType.PREFERRED
-    message = module.API.message_of(request(KEY, version, **values(version)))
+    message = module.API.message_of(request(KEY, version, **VALUES))
     assert message == ElectLeaders(kind, (("t", (0, 1)), ("none", (7,))))
 
 
@@ -50,7 +48,7 @@ def test_no_list_of_partitions_is_all_of_them(version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_results_and_refusals(broker, version):
-    asked = request(KEY, version, **values(version))
+    asked = request(KEY, version, **VALUES)
     result = ElectLeadersResult(
         (
             ElectionResult("t", 0, ErrorCode.NONE),
@@ -77,7 +75,7 @@ def test_results_and_refusals(broker, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_end_to_end(wire, controller_wire, version):
-    asked = {**values(version), "election_type": 0}
+    asked = {**VALUES, "election_type": 0}
     expected = [
         ("t", 0, ErrorCode.ELECTION_NOT_NEEDED),
         ("t", 1, ErrorCode.ELECTION_NOT_NEEDED),
@@ -88,6 +86,6 @@ def test_end_to_end(wire, controller_wire, version):
 
 
 def test_an_unknown_election_type_is_an_invalid_request(wire):
-    response = wire.call(KEY, 2, **{**values(2), "election_type": 5})
+    response = wire.call(KEY, 2, **{**VALUES, "election_type": 5})
     assert error_of(response.error_code) is ErrorCode.INVALID_REQUEST
     assert {code for _, _, code in rows(response)} == {ErrorCode.INVALID_REQUEST}

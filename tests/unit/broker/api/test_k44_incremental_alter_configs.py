@@ -18,28 +18,25 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
 
 KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
-
-
-def values(version):
-    return {
-        "resources": (
-            {
-                "resource_type": 2,
-                "resource_name": "t",
-                "configs": (
-                    {"name": "retention.ms", "config_operation": 0, "value": "5"},
-                    {"name": "cleanup.policy", "config_operation": 1, "value": None},
-                ),
-            },
-            {"resource_type": 4, "resource_name": "", "configs": ()},
-        ),
-        "validate_only": False,
-    }
+VALUES = {
+    "resources": (
+        {
+            "resource_type": 2,
+            "resource_name": "t",
+            "configs": (
+                {"name": "retention.ms", "config_operation": 0, "value": "5"},
+                {"name": "cleanup.policy", "config_operation": 1, "value": None},
+            ),
+        },
+        {"resource_type": 4, "resource_name": "", "configs": ()},
+    ),
+    "validate_only": False,
+}
 
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
-    message = module.API.message_of(request(KEY, version, **values(version)))
+    message = module.API.message_of(request(KEY, version, **VALUES))
     assert message == IncrementalAlterConfigs(
         (
             ConfigResourceChange(
@@ -57,7 +54,7 @@ def test_a_request(version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_results_and_refusals(broker, version):
-    asked = request(KEY, version, **values(version))
+    asked = request(KEY, version, **VALUES)
     result = IncrementalAlterConfigsResult(
         (
             ConfigResourceResult(2, "t", ErrorCode.NONE),
@@ -79,5 +76,5 @@ def test_results_and_refusals(broker, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_end_to_end(node, wire, version):
-    wire.call(KEY, version, **values(version))
+    wire.call(KEY, version, **VALUES)
     assert node.broker.image.topic_configs("t") == {"retention.ms": "5"}

@@ -18,7 +18,7 @@ from tidelog.wire.values import error_of, millis
 KEY = ApiKey.ALTER_PARTITION_REASSIGNMENTS
 
 
-def values(version, *wishes):
+def values(*wishes):
     return {
         "timeout": millis(1000),
         "allow_replication_factor_change": False,
@@ -39,14 +39,14 @@ def rows(response):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_a_request(version):
-    asked = request(KEY, version, **values(version, ("t", 0, (1, 2)), ("u", 3, None)))
+    asked = request(KEY, version, **values(("t", 0, (1, 2)), ("u", 3, None)))
     wishes = (Reassignment("t", 0, (1, 2)), Reassignment("u", 3, None))
     assert module.API.message_of(asked) == AlterReassignments(wishes, version == 0)
 
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_results_and_refusals(broker, version):
-    asked = request(KEY, version, **values(version, ("t", 0, (1, 2))))
+    asked = request(KEY, version, **values(("t", 0, (1, 2))))
     result = AlterReassignmentsResult(
         (
             ReassignmentResult("t", 0, ErrorCode.NONE),
@@ -69,7 +69,7 @@ def test_results_and_refusals(broker, version):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_end_to_end(node, wire, controller_wire, version):
     node.add_broker(2, fenced=True)
-    asked = values(version, ("t", 0, (2,)), ("t", 1, None), ("none", 0, (1,)))
+    asked = values(("t", 0, (2,)), ("t", 1, None), ("none", 0, (1,)))
     expected = [
         ("t", 0, ErrorCode.NONE),
         ("t", 1, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
@@ -78,6 +78,6 @@ def test_end_to_end(node, wire, controller_wire, version):
     assert rows(wire.call(KEY, version, **asked)) == expected
     partition = node.broker.image.topics_by_name["t"].partitions[0]
     assert (partition.replicas, partition.adding_replicas) == ((2, 1), (2,))
-    back = values(version, ("t", 0, None))
+    back = values(("t", 0, None))
     assert rows(controller_wire.call(KEY, version, **back)) == [("t", 0, ErrorCode.NONE)]
     assert node.broker.image.topics_by_name["t"].partitions[0].replicas == (1,)

@@ -14,7 +14,7 @@ from tidelog.wire.values import error_of
 KEY = ApiKey.DESCRIBE_QUORUM
 
 
-def topics(version, topic="__cluster_metadata", *indexes):
+def topics(topic="__cluster_metadata", *indexes):
     partitions = tuple({"partition_index": index} for index in indexes or (0,))
     return ({"topic_name": topic, "partitions": partitions},)
 
@@ -22,7 +22,7 @@ def topics(version, topic="__cluster_metadata", *indexes):
 @pytest.mark.parametrize("version", versions(KEY))
 def test_the_quorum_on_both_listeners(node, wire, controller_wire, version):
     for asked in (wire, controller_wire):
-        response = asked.call(KEY, version, topics=topics(version))
+        response = asked.call(KEY, version, topics=topics())
         assert error_of(response.error_code) is ErrorCode.NONE
         (topic,) = response.topics
         (partition,) = topic.partitions
@@ -47,7 +47,7 @@ def test_the_quorum_on_both_listeners(node, wire, controller_wire, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_other_topics_and_partitions_are_unknown(wire, version):
-    for asked in (topics(version, "t"), topics(version, "__cluster_metadata", 1)):
+    for asked in (topics("t"), topics("__cluster_metadata", 1)):
         response = wire.call(KEY, version, topics=asked)
         (partition,) = response.topics[0].partitions
         assert error_of(partition.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -56,7 +56,7 @@ def test_other_topics_and_partitions_are_unknown(wire, version):
 
 @pytest.mark.parametrize("version", versions(KEY))
 def test_no_leader_could_be_asked(version):
-    asked = request(KEY, version, topics=topics(version))
+    asked = request(KEY, version, topics=topics())
     entity = module.API.refuse(version, asked, Refused(ErrorCode.REQUEST_TIMED_OUT, "absent"))
     response = answered(KEY, version, entity)
     assert error_of(response.error_code) is ErrorCode.REQUEST_TIMED_OUT

@@ -205,6 +205,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "broker/share_group_calls.py": (
         "tests/unit/broker/api/test_k90_describe_share_group_offsets.py"
     ),
+    "groups/epoch_group.py": "tests/unit/groups/test_consumer_group.py",
     "groups/refusals.py": "tests/unit/groups/test_consumer_heartbeats.py",
     "groups/share_group.py": "tests/unit/groups/test_share_heartbeats.py",
     "groups/share_states.py": "tests/unit/groups/test_share_heartbeats.py",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.groups.classic_group import ClassicGroup
-from tidelog.groups.consumer_group import EMPTY, ConsumerGroup, replayed
+from tidelog.groups.consumer_group import EMPTY, ConsumerGroup
 from tidelog.groups.consumer_records import ConsumerRecord, Kind, Value
 from tidelog.groups.events import RebalanceReason
 from tidelog.groups.records import GroupsRecord
@@ -56,7 +56,7 @@ class Draft:
             ConsumerRecord(kind, self.group_id, name, value) for kind, name, value in changes
         ]
         self.records += records
-        self.group = replayed(self.group, records) or EMPTY
+        self.group = self.group.after(records) or EMPTY
         for kind, name, value in changes:
             if kind is Kind.SUBSCRIPTION and value is None:
                 self.gone.add(name)

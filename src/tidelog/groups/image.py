@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from tidelog.groups.consumer_group import ConsumerGroup, replayed
+from tidelog.groups import consumer_group, share_group
+from tidelog.groups.consumer_group import ConsumerGroup
 from tidelog.groups.consumer_records import ConsumerRecord
 from tidelog.groups.records import (
     CommittedOffset,
@@ -26,7 +27,6 @@ from tidelog.groups.records import (
     encode,
 )
 from tidelog.groups.share_group import ShareGroup
-from tidelog.groups.share_group import replayed as replayed_shares
 from tidelog.groups.share_records import ShareGroupRecord
 from tidelog.groups.transactions import (
     NOTHING_WAITS,
@@ -213,9 +213,11 @@ class _Changes:
             after = GroupImage(
                 self._offsets.get(group_id, before.offsets),
                 self.values.get(group_id, before.value),
-                replayed(before.consumer, records) if records else before.consumer,
+                (before.consumer or consumer_group.EMPTY).after(records)
+                if records
+                else before.consumer,
                 self._waiting.get(group_id, before.waiting),
-                replayed_shares(before.shares, shares) if shares else before.shares,
+                (before.shares or share_group.EMPTY).after(shares) if shares else before.shares,
             )
             changed[group_id] = None if after == _NO_GROUP else after
         if not changed and self._open is None:

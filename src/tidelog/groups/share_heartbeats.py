@@ -46,7 +46,7 @@ from tidelog.groups.refusals import (
     unknown_member,
 )
 from tidelog.groups.share_assignor import simple
-from tidelog.groups.share_group import EMPTY, ShareGroup, replayed
+from tidelog.groups.share_group import EMPTY, ShareGroup
 from tidelog.groups.share_records import (
     ShareCurrent,
     ShareGroupRecord,
@@ -82,7 +82,7 @@ class _Draft:
         """This record too."""
         record = ShareGroupRecord(kind, self.group_id, member_id, value)
         self.records.append(record)
-        self.group = replayed(self.group, [record]) or EMPTY
+        self.group = self.group.after([record]) or EMPTY
 
 
 class ShareHeartbeats:

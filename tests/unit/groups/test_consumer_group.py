@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.env.prng import Prng
-from tidelog.groups.consumer_group import ConsumerGroup, replayed
+from tidelog.groups.consumer_group import EMPTY, ConsumerGroup
 from tidelog.groups.consumer_records import (
     ConsumerRecord,
     Current,
@@ -41,7 +41,7 @@ RECORDS = [
 
 @pytest.fixture
 def group():
-    return replayed(None, RECORDS)
+    return EMPTY.after(RECORDS)
 
 
 def test_what_its_records_say(group):
@@ -58,12 +58,12 @@ def test_the_order_of_its_records_does_not_matter(group):
     for seed in range(10):
         shuffled = list(RECORDS)
         Prng(seed).shuffle(shuffled)
-        assert replayed(replayed(None, shuffled[:4]), shuffled[4:]) == group
+        assert EMPTY.after(shuffled[:4]).after(shuffled[4:]) == group
 
 
 def test_its_tombstones_leave_nothing(group):
-    assert replayed(group, group.tombstones("g")) is None
-    assert replayed(None, [record(Kind.CURRENT, None, "x")]) is None
+    assert group.after(group.tombstones("g")) is None
+    assert EMPTY.after([record(Kind.CURRENT, None, "x")]) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_its_tombstones_leave_nothing(group):
     ],
 )
 def test_its_state(group, records, state):
-    assert replayed(group, records).state is state
+    assert group.after(records).state is state
 
 
 @pytest.mark.parametrize(
@@ -91,4 +91,4 @@ def test_its_state(group, records, state):
 def test_what_cannot_be(group, records):
     group.check("g")
     with pytest.raises(AssertionError):
-        replayed(group, records).check("g")
+        group.after(records).check("g")

@@ -60,10 +60,20 @@ def test_partitions_lie_on_both_disks_and_one_may_be_missing(tmp_path) -> None:
         assert producer.flush(30) == 0
 
 
+def throttle_moves(cluster: LocalCluster, bytes_per_second: int) -> None:
+    """How fast replicas move between the directories of the node."""
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+    name, set_ = "replica.alter.log.dirs.io.max.bytes.per.second", AlterConfigOpType.SET
+    entry = ConfigEntry(name, str(bytes_per_second), incremental_operation=set_)
+    broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.incremental_alter_configs([broker])[broker].result(30)
+
+
 def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
     """The throttle lets a third of the log pass before the kill, and all of it afterwards."""
     from confluent_kafka import Consumer, Producer, TopicPartition
-    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
     from kafka.admin import KafkaAdminClient
 
     roots = [tmp_path / "a", tmp_path / "b"]
@@ -75,13 +85,6 @@ def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
             producer.produce("orders", b"%06d" % number + b"v" * 10_000, partition=0)
             producer.poll(0)
         assert producer.flush(30) == 0
-
-        def rate(value: str) -> None:
-            name = "replica.alter.log.dirs.io.max.bytes.per.second"
-            entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            broker = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
-            admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-            admin.incremental_alter_configs([broker])[broker].result(30)
 
         def described() -> dict[str, tuple[bool, int]]:
             admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
@@ -97,7 +100,7 @@ def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
         ((source, state),) = described().items()
         (target,) = {str(root) for root in roots} - {source}
         assert state == (False, 0)
-        rate("1")
+        throttle_moves(cluster, 1)
         admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
         (code,) = admin.alter_replica_log_dirs({("orders", 0, 1): target}).values()
         admin.close()
@@ -109,7 +112,7 @@ def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
         cluster.kill(1)
         cluster.start_node(1)
         cluster.wait_until_ready()
-        rate(str(1 << 40))
+        throttle_moves(cluster, 1 << 40)
         wait_until(lambda: described() == {target: (False, 0)}, 30, "end of the move")
         for number in range(RECORDS, RECORDS + 10):
             producer.produce("orders", b"%06d" % number, partition=0)

@@ -13,14 +13,13 @@ from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicId
 from tidelog.wire.api import length_and_response_header
 from tidelog.wire.notation import FLEXIBLE, INT32, NO_TAGS
-from tidelog.wire.topics import LeaderHint, NodeEndpoints
+from tidelog.wire.topics import LeaderHint, NodeEndpoints, pack_leader, write_endpoints
 
 NO_HINT: Final = LeaderHint(NO_LEADER, NO_EPOCH)
 
 _HEAD: Final = Struct(">ih")
 _PARTITION: Final = Struct(">ih")
 _CODE: Final = Struct(">h")
-_LEADER: Final = Struct(">iiB")
 _ACQUIRED: Final = Struct(">qqhB")
 
 
@@ -81,13 +80,7 @@ def pack_response(correlation_id: int, response: ShareFetchResponse) -> list[Chu
                 out += _ACQUIRED.pack(*row, NO_TAGS)
             out.append(NO_TAGS)
         out.append(NO_TAGS)
-    FLEXIBLE.write_length(out, len(response.node_endpoints))
-    for node_id, endpoint, rack in response.node_endpoints:
-        out += INT32.pack(node_id)
-        FLEXIBLE.write_text(out, endpoint.host)
-        out += INT32.pack(endpoint.port)
-        FLEXIBLE.write_text(out, rack)
-        out.append(NO_TAGS)
+    write_endpoints(out, response.node_endpoints)
     out.append(NO_TAGS)
     INT32.pack_into(first, 0, total_bytes + len(out) - 4)
     return chunks
@@ -99,5 +92,5 @@ def _write_head(out: bytearray, answer: ShareFetched) -> None:
     FLEXIBLE.write_text(out, answer.error_message)
     out += _CODE.pack(answer.acknowledge_error_code)
     FLEXIBLE.write_text(out, answer.acknowledge_error_message)
-    out += _LEADER.pack(*answer.leader, NO_TAGS)
+    out += pack_leader(answer.leader)
     FLEXIBLE.write_length(out, answer.records_bytes)

@@ -115,9 +115,8 @@ def read_leader(tag: int, view: memoryview, start: int, end: int) -> LeaderHint:
     return LeaderHint(leader_id, leader_epoch)
 
 
-def endpoint_tags(endpoints: NodeEndpoints) -> list[tuple[int, bytearray]]:
-    """The tagged fields that end a response: where the hinted leaders are reached."""
-    out = bytearray()
+def write_endpoints(out: bytearray, endpoints: NodeEndpoints) -> None:
+    """Appends the list of where the hinted leaders are reached."""
     FLEXIBLE.write_length(out, len(endpoints))
     for node_id, endpoint, rack in endpoints:
         out += INT32.pack(node_id)
@@ -125,6 +124,12 @@ def endpoint_tags(endpoints: NodeEndpoints) -> list[tuple[int, bytearray]]:
         out += INT32.pack(endpoint.port)
         FLEXIBLE.write_text(out, rack)
         out.append(NO_TAGS)
+
+
+def endpoint_tags(endpoints: NodeEndpoints) -> list[tuple[int, bytearray]]:
+    """The tagged fields that end a response: where the hinted leaders are reached."""
+    out = bytearray()
+    write_endpoints(out, endpoints)
     return [(_NODE_ENDPOINTS_TAG, out)]
 
 

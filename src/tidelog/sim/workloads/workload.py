@@ -70,10 +70,8 @@ class Workload:
         )
         logins = stream(seed, "keeper")
         self._keeper = Keeper(self._own_view("keeper", logins, ADMIN), logins)
-        self._intruders = [
-            Intruder(world, stream(seed, "intruder")) for _ in range(1) if swarm.secured
-        ]
-        self._greedy = [self._make_greedy(seed) for _ in range(1) if swarm.secured]
+        self._intruders = [Intruder(world, stream(seed, "intruder"))] if swarm.secured else []
+        self._greedy = [self._make_greedy(seed)] if swarm.secured else []
         self.producers = [
             self._producer(f"p{number}", Acks(kind))
             for number, kind in enumerate(swarm.producers, 1)

@@ -21,7 +21,6 @@ from tidelog.env.instant import Instant
 from tidelog.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage
 from tidelog.model import Endpoint
 from tidelog.replication.messages import (
-    AlterPartitionResult,
     SendAlterPartition,
     SendAssignReplicas,
     SendFetch,
@@ -143,7 +142,7 @@ class ReplicaLink:
                     proposal.topic_partition.partition,
                     proposal.leader_epoch,
                     proposal.partition_epoch,
-                    tuple(controller_messages.IsrMember(*member) for member in proposal.new_isr),
+                    proposal.new_isr,
                     proposal.recovering,
                 )
                 for proposal in output.proposals
@@ -153,9 +152,7 @@ class ReplicaLink:
     def assign_replicas_of(self, output: SendAssignReplicas) -> controller_messages.AssignReplicas:
         """The controller's message with the directories of replicas."""
         return controller_messages.AssignReplicas(
-            self._config.node_id,
-            output.broker_epoch,
-            tuple(controller_messages.ReplicaDirectory(*item) for item in output.assignments),
+            self._config.node_id, output.broker_epoch, output.assignments
         )
 
     def on_assign_replicas_result(
@@ -180,5 +177,4 @@ class ReplicaLink:
             self._replicas.on_alter_partition_response(token.token, response.error_code, now)
         else:
             assert isinstance(response, controller_messages.AlterPartitionResult), response
-            results = [AlterPartitionResult(*result) for result in response.results]
-            self._replicas.on_alter_partition_response(token.token, results, now)
+            self._replicas.on_alter_partition_response(token.token, response.results, now)

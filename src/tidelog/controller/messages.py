@@ -39,6 +39,9 @@ from tidelog.controller.topic_messages import (
     DeleteTopicsResult,
 )
 from tidelog.errors import ErrorCode
+from tidelog.metadata.partition_changes import IsrMember as IsrMember
+from tidelog.metadata.partition_changes import IsrResult as IsrResult
+from tidelog.metadata.partition_changes import ReplicaDirectory as ReplicaDirectory
 from tidelog.model import Endpoint, TopicId, Uuid
 
 
@@ -78,13 +81,6 @@ class BrokerHeartbeat(NamedTuple):
     want_fence: bool
     want_shut_down: bool
     offline_log_dirs: tuple[Uuid, ...] = ()
-
-
-class IsrMember(NamedTuple):
-    """A proposed ISR member and the broker epoch under which it fetched; -1 is "not known"."""
-
-    broker_id: int
-    broker_epoch: int
 
 
 class IsrProposal(NamedTuple):
@@ -176,14 +172,6 @@ class ListReassignments(NamedTuple):
     """What is being moved (API 46); `None` asks for all, pairs as in `ElectLeaders`."""
 
     partitions: tuple[tuple[str, tuple[int, ...]], ...] | None
-
-
-class ReplicaDirectory(NamedTuple):
-    """A replica of the sender lies in this log directory, or is lost."""
-
-    topic_id: TopicId
-    partition: int
-    directory_id: Uuid
 
 
 class AssignReplicas(NamedTuple):
@@ -316,20 +304,6 @@ class BrokerHeartbeatResult(NamedTuple):
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
-
-
-class IsrResult(NamedTuple):
-    """The answer to one `IsrProposal`. With NONE the fields are the partition's new state;
-    with any other code the handler leaves them out of the reply."""
-
-    topic_id: TopicId
-    partition: int
-    error_code: ErrorCode
-    leader_id: int = -1
-    leader_epoch: int = -1
-    isr: tuple[int, ...] = ()
-    recovering: bool = False
-    partition_epoch: int = -1
 
 
 class AlterPartitionResult(NamedTuple):

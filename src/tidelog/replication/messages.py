@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
+from tidelog.metadata.partition_changes import IsrMember as IsrMember
+from tidelog.metadata.partition_changes import IsrResult
+from tidelog.metadata.partition_changes import ReplicaDirectory as ReplicaDirectory
 from tidelog.model import EpochEndOffset, TopicId, TopicPartition, Uuid
 from tidelog.records.control import EndTxnMarker
 from tidelog.wire.fetch import FetchRequest, FetchResponse
@@ -123,13 +126,6 @@ class EpochEndResult(NamedTuple):
     end: EpochEndOffset
 
 
-class IsrMember(NamedTuple):
-    """A proposed member of the ISR with the broker epoch that the leader saw; -1 skips it."""
-
-    broker_id: int
-    broker_epoch: int
-
-
 class AlterPartitionProposal(NamedTuple):
     """The ISR that a leader asks the controller to commit for one partition."""
 
@@ -142,17 +138,8 @@ class AlterPartitionProposal(NamedTuple):
     """The leader recovery state to commit: `False` is RECOVERED."""
 
 
-class AlterPartitionResult(NamedTuple):
-    """The controller's answer to one proposal. With an error only the first three count."""
-
-    topic_id: TopicId
-    partition: int
-    error_code: ErrorCode
-    leader_id: int = -1
-    leader_epoch: int = -1
-    isr: tuple[int, ...] = ()
-    recovering: bool = False
-    partition_epoch: int = -1
+AlterPartitionResult = IsrResult
+"""The controller's answer to one proposal."""
 
 
 class TransactionalProducer(NamedTuple):
@@ -241,14 +228,6 @@ class SendAlterPartition(NamedTuple):
     token: Token
     broker_epoch: int
     proposals: tuple[AlterPartitionProposal, ...]
-
-
-class ReplicaDirectory(NamedTuple):
-    """Where this node's replica of a partition is; `LOST_DIRECTORY` when it is gone."""
-
-    topic_id: TopicId
-    partition: int
-    directory_id: Uuid
 
 
 class SendAssignReplicas(NamedTuple):

@@ -155,7 +155,7 @@ class ControlledFeed(MetadataFeed):
                 proposal.topic_partition.partition,
                 proposal.leader_epoch,
                 proposal.partition_epoch,
-                tuple(messages.IsrMember(*member) for member in proposal.new_isr),
+                proposal.new_isr,
                 proposal.recovering,
             )
             for proposal in request.proposals
@@ -164,4 +164,4 @@ class ControlledFeed(MetadataFeed):
         if isinstance(answer, messages.Refused):
             return refused(request, answer.error_code)
         assert isinstance(answer, messages.AlterPartitionResult), f"{answer}"
-        return [AlterPartitionResult(*result) for result in answer.results]
+        return list(answer.results)

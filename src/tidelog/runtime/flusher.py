@@ -16,7 +16,10 @@ lane that goes last.
 
 A file that was deleted meanwhile, with its topic, counts as done: it will not be read again.
 
-The queue has no bound of its own: each log and each file asks again only after its answer.
+The queue has no bound of its own. A log asks for a flush of its newest records again only after
+the last answer. But each segment that is sealed asks once, and each checkpoint at its interval. So
+a disk that is behind has up to five files waiting for each `segment.bytes` that was written
+meanwhile: as in Kafka, nothing holds back the producers of records that are flushed lazily.
 """
 
 from collections.abc import Callable

@@ -15,6 +15,7 @@ begins with the name of the property, or describes the broken assertion.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from tidelog.broker.node import Node
 from tidelog.env.trace import Level
 from tidelog.records.compression import Codec
 from tidelog.sim.checkers.base import Checker, Evidence
@@ -45,8 +46,10 @@ PROBE_LIMIT_MS: Final = 10_000
 # With group commit, on a disk that does one thing after the other: the leader's log, the recovery
 # points after a log's first flush, the follower's log.
 FLUSHES_PER_PROBE: Final = 3
-# Of all partitions of a node that are being cleaned, one after the other.
+# Of all partitions of a node that are being cleaned, one after the other: so many, and more where
+# there are many segments.
 FLUSHES_OF_CLEANERS: Final = 1000
+FLUSHES_PER_CLEANED_SEGMENT: Final = 5
 READ_LIMIT_MS: Final = 20_000
 CHECK_EVERY: Final = 7
 SWEEP_EVERY: Final = 100
@@ -146,8 +149,9 @@ class ClusterRun:
         self.outcome.healed_ms = world.now - healed_at
         self._probe()
         # A follower that waits on a half-open stream was in sync before the last records came.
-        # Cleaners that are at work when the last write is in come to their end, file by file.
-        limit_ms = HEAL_LIMIT_MS + self.swarm.flush_range_ms[1] * FLUSHES_OF_CLEANERS
+        # Segments that were sealed faster than a slow disk takes them come to their end, file by
+        # file, and cleaners that are at work when the last write is in.
+        limit_ms = HEAL_LIMIT_MS + self._backlog_ms + self._cleaning_ms
         self._until("Liveness", self._is_level, limit_ms, self._what_is_not_level)
         self.workload.judge()
         self.evidence.final = self._read_all("final")
@@ -194,9 +198,17 @@ class ClusterRun:
     @property
     def _backlog_ms(self) -> int:
         """How long the disks have work already, one file after the other: a follower of a topic
-        that has just begun to flush each record waits behind all of it."""
+        that has just begun to flush each record waits behind all of it. Half as much again for the
+        metadata's lane, which goes first."""
         longest = max(len(host.disk_queue) for host in self.world.hosts.values())
-        return longest * self.swarm.flush_range_ms[1]
+        return longest * self.swarm.flush_range_ms[1] * 3 // 2
+
+    @property
+    def _cleaning_ms(self) -> int:
+        """How long cleaners may be at work, beside the metadata's lane."""
+        longest = max(map(_count_cleaned_segments, self.world.nodes), default=0)
+        flushes = FLUSHES_OF_CLEANERS + FLUSHES_PER_CLEANED_SEGMENT * longest
+        return flushes * self.swarm.flush_range_ms[1] * 3 // 2
 
     def _until(
         self,
@@ -252,8 +264,6 @@ class ClusterRun:
         image = newest_image(self.world)
         assert image is not None, "no node has metadata"
         count = sum(len(topic.partitions) for topic in image.topics_by_name.values())
-        queued = max(len(host.disk_queue) for host in self.world.hosts.values())
-        # Half as much again for the metadata's lane, which goes first.
         flush_ms = self.swarm.flush_range_ms[1] * 3 // 2
         asked: list[bool] = []
 
@@ -270,7 +280,7 @@ class ClusterRun:
         self._until(
             "ProducesAfterHealing",
             lambda: bool(asked) and not waiting(),
-            PROBE_LIMIT_MS + flush_ms * (queued + FLUSHES_PER_PROBE * count),
+            PROBE_LIMIT_MS + self._backlog_ms + flush_ms * FLUSHES_PER_PROBE * count,
             lambda: [f"{len(waiting())} partitions do not acknowledge"],
         )
 
@@ -327,3 +337,9 @@ class ClusterRun:
                 for partition in host.node.broker.replicas.partitions.values()
             )
         )
+
+
+def _count_cleaned_segments(node: Node) -> int:
+    """The segments that cleaners of a node may work on."""
+    logs = (partition.log for partition in node.broker.replicas.partitions.values())
+    return sum(len(log.segments) for log in logs if "compact" in log.config.cleanup_policy)

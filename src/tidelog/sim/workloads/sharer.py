@@ -28,6 +28,7 @@ from tidelog.wire.values import bytes_of, error_of, millis, uuid_of
 
 GROUP: Final = "sharers"
 PAUSE_MS: Final = 150
+HURRIED_PAUSE_MS: Final = 10
 
 SESSION_CODES: Final = frozenset(
     (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
@@ -87,12 +88,16 @@ class Sharer:
 
     def stop(self) -> None:
         """From now on it accepts everything, and takes as much as it is given, without rests: what
-        is left of all partitions must be read in the time that a run has to heal."""
+        is left of all partitions must be read in the time that a run has to heal. Records that were
+        delivered often come few at a time, so it waits at no leader that has none, and returns
+        what it has to its leader before it asks another: a lock that ends is one more delivery."""
         self._stopped = True
 
     def _later(self) -> None:
-        longest = PAUSE_MS // 4 if self._stopped else PAUSE_MS * 2
-        self._view.world.at(self._prng.between(PAUSE_MS // 4, longest), self._go_on)
+        shortest, longest = PAUSE_MS // 4, PAUSE_MS * 2
+        if self._stopped:
+            shortest = longest = HURRIED_PAUSE_MS
+        self._view.world.at(self._prng.between(shortest, longest), self._go_on)
 
     def _go_on(self) -> None:
         if not self._stopped and self._prng.chance(1, 40):
@@ -106,12 +111,19 @@ class Sharer:
             self._view.refresh(self._later)
             return
         node_id = self._prng.choice(sorted(by_leader))
+        if self._stopped:
+            node_id = next((one for one in sorted(by_leader) if self._holds_of(one)), node_id)
         link = self._link(node_id)
         kinds = self._decide(link)
         if kinds and self._prng.chance(1, 3):
             self._acknowledge(link, kinds)
         else:
             self._fetch(link, by_leader[node_id], kinds)
+
+    def _holds_of(self, node_id: int) -> bool:
+        """Whether it has records that came from this node."""
+        link = self._links.get(node_id)
+        return link is not None and any(link.held.values())
 
     def _die(self) -> None:
         for link in self._links.values():
@@ -163,7 +175,7 @@ class Sharer:
             group_id=GROUP,
             member_id=self.member_id,
             share_session_epoch=link.epoch,
-            max_wait=millis(self._prng.choice((0, 100, 400))),
+            max_wait=millis(0 if self._stopped else self._prng.choice((0, 100, 400))),
             min_bytes=1,
             max_bytes=1 << 20 if self._stopped else self._prng.choice((500, 1 << 20)),
             max_records=500 if self._stopped else self._prng.choice((1, 10, 500)),

@@ -148,10 +148,13 @@ LOG_LOADING_WORK: Final = 250
 does the rest of a log that has many segments, or has to be walked (`log/pieces.py`)."""
 
 SEGMENT_LOADING_WORK: Final = 100
-"""One of its segments: its files are opened, or deleted, its indexes are read."""
+"""One of its segments: its files are opened, its indexes are read."""
 
 BATCH_WALKING_WORK: Final = 10
 """One of its batches is looked at, beside a unit for each kilobyte."""
+
+FILE_DELETION_WORK: Final = 400
+"""One file of a segment is deleted durably."""
 
 FILE_SYNC_WORK: Final = 500
 """One of its files is made durable by itself."""
@@ -172,6 +175,10 @@ A replica without records counts as one."""
 
 MAX_SEGMENTS_TAKEN_OUT_PER_TURN: Final = 20
 """Segments whose files get another name before a node looks at its connections again: four each."""
+
+MAX_SEGMENTS_CUT_PER_TURN: Final = 4
+"""Segments at the end of a log, the one that stays empty included, that a follower cuts before it
+asks its leader again what else is to go."""
 
 MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
 """Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""

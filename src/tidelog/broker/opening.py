@@ -32,6 +32,7 @@ from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import DirectoryIdentity, format_directory, is_formatted, read_identity
 from tidelog.log.partition_directories import parse_partition_name
+from tidelog.log.pieces import finish
 from tidelog.log.tail_cache import TailBudget
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid, uuid_to_text
 
@@ -195,7 +196,9 @@ def _format(disk: Disk, identity: DirectoryIdentity) -> None:
 def _open_metadata_log(config: NodeConfig, directory: LogDirectory) -> None:
     # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay.
     if not directory.is_sound(METADATA_PARTITION):
-        directory.repair(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
+        finish(
+            directory.repaired(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
+        )
     if METADATA_PARTITION not in directory.logs:
         directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
     elif directory.logs[METADATA_PARTITION].topic_id != METADATA_TOPIC_ID:

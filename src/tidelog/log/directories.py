@@ -51,6 +51,7 @@ from tidelog.log.directory import DirectoryClosed, LogDirectory, LogsRecovered
 from tidelog.log.futures import FutureLog
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.pieces import Pieces
 from tidelog.log.repair import Damage
 from tidelog.model import (
     LOST_DIRECTORY,
@@ -306,11 +307,11 @@ class LogDirectories:
         """Takes a log out of service because its files are damaged."""
         self._holder_of(key).quarantine(key, error)
 
-    def repair(self, key: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
+    def repaired(self, key: TopicPartition, topic_id: TopicId, config: LogConfig) -> Pieces[Log]:
         """Removes what is damaged of a log and all behind it. Raises `StorageError`."""
         directory = self._holder_of(key)
         with self._using(directory):
-            return directory.repair(key, topic_id, config)
+            return (yield from directory.repaired(key, topic_id, config))
 
     # Moves -----------------------------------------------------------------------------------
 

@@ -408,20 +408,22 @@ class LogDirectory:
                 self.quarantine(topic_partition, error)
         return topic_partition not in self.damaged
 
-    def repair(
+    def repaired(
         self,
         topic_partition: TopicPartition,
         topic_id: TopicId,
         config: LogConfig,
         *,
         remember: bool = False,
-    ) -> Log:
+    ) -> Pieces[Log]:
         """Removes the bad segment of a damaged log and all behind it; the rest is in service again,
         a shorter log than the cluster may count on. With `remember` the checkpoints keep the former
         end until `forget_former_end`, so that a restart finds the log damaged again. What is
         removed is set aside then."""
         damage = self.damaged[topic_partition]
-        log = repair.reopen(self._env, topic_partition, config, damage, set_aside=remember)
+        log = yield from repair.reopened(
+            self._env, topic_partition, config, damage, set_aside=remember
+        )
         del self.damaged[topic_partition]
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log

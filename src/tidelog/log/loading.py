@@ -30,13 +30,14 @@ from tidelog import model
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.errors import LogDamaged
-from tidelog.limits import FILE_SYNC_WORK, LOG_SAVING_WORK, SEGMENT_LOADING_WORK
+from tidelog.limits import FILE_DELETION_WORK, FILE_SYNC_WORK, LOG_SAVING_WORK, SEGMENT_LOADING_WORK
 from tidelog.log import checkpoint
 from tidelog.log.batch_file import HeldFile
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
 from tidelog.log.file_names import (
     LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
     TXN_INDEX_SUFFIX,
     offset_name,
@@ -134,7 +135,7 @@ def opened(
         loader.names.append(checkpoint.PARTITION_METADATA_FILE)
     try:
         return (yield from loader.load(topic_partition, topic_id))
-    except LogDamaged:
+    except (LogDamaged, GeneratorExit):
         for segment in loader.segments:
             segment.close()
         raise
@@ -304,7 +305,7 @@ class _Loader:
             return
         for segment in self.segments[:keep]:
             segment.delete()
-            yield SEGMENT_LOADING_WORK
+            yield len(SEGMENT_SUFFIXES) * FILE_DELETION_WORK
         del self.segments[:keep]
         first_base = self.segments[0].base_offset
         for name in [name for name, offset in found.items() if offset < first_base]:

@@ -33,10 +33,10 @@ from dataclasses import dataclass, field
 from tidelog.config import LogConfig
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.limits import SEGMENT_LOADING_WORK
+from tidelog.limits import FILE_DELETION_WORK, SEGMENT_LOADING_WORK
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import IndexRebuilt, TailCut
-from tidelog.log.file_names import offset_name
+from tidelog.log.file_names import SEGMENT_SUFFIXES, offset_name
 from tidelog.log.pieces import Pieces, Walk
 from tidelog.log.segment import MISSING, Segment
 from tidelog.log.values import Checkpoints
@@ -182,7 +182,7 @@ class Recovery:
             base, partition = segment.base_offset, self.topic_partition
             self.trace.warn(partition, "drop_from", "dropped", reason, base_offset=base)
             segment.delete()
-            yield SEGMENT_LOADING_WORK
+            yield len(SEGMENT_SUFFIXES) * FILE_DELETION_WORK
         del self.segments[index:]
 
 

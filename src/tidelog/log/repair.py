@@ -2,6 +2,10 @@
 
 A damaged log keeps its files until replication has made sure that the cluster does not count on it.
 Then the bad segment goes with everything behind it, and the log is fetched again from there.
+
+There may be thousands of segments, so a repair is done in pieces (`pieces.py`). Files go from the
+end of the log to the bad segment, which is the last to go, and the checkpoints keep what the log
+claimed: a start in the middle finds the log damaged, as it was.
 """
 
 from typing import NamedTuple
@@ -9,10 +13,12 @@ from typing import NamedTuple
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.errors import LogDamaged
+from tidelog.limits import FILE_DELETION_WORK, FILE_SYNC_WORK
 from tidelog.log.checkpoint import LEADER_EPOCH_FILE
 from tidelog.log.file_names import CORRUPT_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
-from tidelog.log.loading import open_log
+from tidelog.log.loading import opened
 from tidelog.log.log import Log
+from tidelog.log.pieces import Pieces
 from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
@@ -35,21 +41,21 @@ class Damage(NamedTuple):
         return self.topic_id not in (ZERO_TOPIC_ID, topic_id)
 
 
-def reopen(
+def reopened(
     env: LogEnv,
     topic_partition: TopicPartition,
     config: LogConfig,
     damage: Damage,
     *,
     set_aside: bool,
-) -> Log:
+) -> Pieces[Log]:
     """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable. With
     `set_aside` the records that go stay as `.corrupt`."""
     path = str(topic_partition)
     env.disk.make_dir(path)
     bad_from = damage.base_offset
     while True:
-        kept = cut_from(env.disk, path, bad_from, set_aside=set_aside)
+        kept = yield from _cut_from(env.disk, path, bad_from, set_aside=set_aside)
         known = damage.checkpoints if kept else Checkpoints()
         checkpoints = Checkpoints(
             log_start_offset=min(known.log_start_offset, bad_from),
@@ -57,7 +63,7 @@ def reopen(
             cleaned_to=known.cleaned_to,
         )
         try:
-            log = open_log(env, topic_partition, config, checkpoints)
+            log = yield from opened(env, topic_partition, config, checkpoints)
             break
         except LogDamaged as error:
             bad_from = error.base_offset if error.base_offset < bad_from else 0
@@ -65,11 +71,12 @@ def reopen(
         # Its files were closed with flushes under way, which were skipped.
         for file in segment.unsynced_files():
             env.disk.sync(file)
+            yield FILE_SYNC_WORK
     log.ledger.begin_after(damage.truncation_count)
     return log
 
 
-def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False) -> bool:
+def _cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool) -> Pieces[bool]:
     """Deletes the segments from `base_offset` on, with indexes and snapshots; returns whether any
     are left. Without any, nothing of the old log is left. Its identity stays, and so does what is
     not the log's: beside the metadata log lie the quorum's votes and snapshots. With `set_aside`
@@ -83,13 +90,14 @@ def cut_from(disk: Disk, path: str, base_offset: int, *, set_aside: bool = False
     if not is_left:
         of_log = [*offsets_in(names), *offsets_in(names, SNAPSHOT_SUFFIX), LEADER_EPOCH_FILE]
         going = [name for name in of_log if name in names]
-    for name in sorted(going):
+    for name in sorted(going, reverse=True):
         file = f"{path}/{name}"
         if set_aside and name.endswith(LOG_SUFFIX) and _has_content(disk, file):
             disk.delete(file + CORRUPT_SUFFIX)
             disk.rename(file, file + CORRUPT_SUFFIX)
         else:
             disk.delete(file)
+        yield FILE_DELETION_WORK
     return is_left
 
 

@@ -44,6 +44,10 @@ class SegmentList:
         """Base offset of the oldest segment."""
         return self._bases[0]
 
+    def first_of_last(self, count: int) -> int:
+        """Base offset of the oldest of the newest segments, at most so many."""
+        return self._bases[-min(count, len(self._bases))]
+
     @property
     def size_bytes(self) -> int:
         """Bytes of all log files."""

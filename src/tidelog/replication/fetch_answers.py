@@ -7,7 +7,8 @@ watermark and log start are taken over (`follower`).
 
 **Cutting.** A log that ends below its checkpointed recovery point is taken for damaged after a
 crash. So durable records are cut only when a checkpoint that does not claim them is durable itself
-(`ClaimBeforeCut`); the partition is not fetched meanwhile.
+(`ClaimBeforeCut`); the partition is not fetched meanwhile. Of many segments only the last few are
+cut (`MAX_SEGMENTS_CUT_PER_TURN`): the leader answers the next fetch, from the new end, likewise.
 
 **Errors.** A leader that does not know of its leadership yet answers UNKNOWN_LEADER_EPOCH or
 NOT_LEADER_OR_FOLLOWER for a moment after every election; so pauses begin short and double up to
@@ -18,7 +19,7 @@ Source: KIP-595; Kafka's fetcher thread for the reactions to errors.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
-from tidelog.limits import FIRST_RECORDS_WORK
+from tidelog.limits import FIRST_RECORDS_WORK, MAX_SEGMENTS_CUT_PER_TURN
 from tidelog.replication.events import following as events
 from tidelog.replication.events.following import DelayReason, RestartReason, TruncationReason
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, pause_ms
@@ -104,7 +105,8 @@ class FetchAnswers:
         anything changes. Raises `StorageError` and `LogDamaged`."""
         log = state.partition.log
         if not isinstance(cut.reason, RestartReason):
-            cut = cut._replace(target=log.end_below(cut.target))
+            target = max(cut.target, log.segments.first_of_last(MAX_SEGMENTS_CUT_PER_TURN))
+            cut = cut._replace(target=log.end_below(target))
         if cut.target < log.recovery_point:
             self._followed.enter(state, Phase.CUTTING)
             state.cut = cut

@@ -116,7 +116,7 @@ class MetadataChanges:
         for topic in hosting.changed_topics(delta, image):
             self._sort(hosting.keys_of(topic.name, delta.changed_partitions(topic.topic_id)))
         self._reconfigure(delta)
-        roles.follow_damaged(now)
+        roles.follow_damaged()
         self.work(now)
 
     def maybe_take_effect(self, now: Instant) -> bool:
@@ -163,7 +163,11 @@ class MetadataChanges:
 
     @property
     def has_work(self) -> bool:
-        """Whether a replica waits for its turn."""
+        """Whether a replica waits for its turn, or a damaged log for the rest of its repair."""
+        return self._is_behind or self._roles.quarantine.under_repair is not None
+
+    @property
+    def _is_behind(self) -> bool:
         return bool(self._unsorted or self._queue)
 
     @property
@@ -188,12 +192,14 @@ class MetadataChanges:
             self._env.directories.forget_renamed()
         if not self._unsorted and not self._queue.has_any(Step.STOP_LEADING, Step.FOLLOW):
             self.applied_offset = self._env.hosted.image.offset
-        self._env.hosted.is_behind = self.has_work
+        self._env.hosted.is_behind = self._is_behind
 
     def _work_on_next(self, now: Instant) -> int:
-        """Sorts a partition, or takes a step; returns how much work that was."""
+        """Sorts a partition, takes a step, or goes on with a repair; returns how much work that
+        was, beside the repair."""
         if not self._unsorted:
-            key, step = self._queue.take()
+            damaged = None if self._queue else self._roles.quarantine.under_repair
+            key, step = (damaged, Step.FOLLOW) if damaged is not None else self._queue.take()
             return self._take_step(key, step, now)
         keys, configs_changed = self._unsorted[0]
         unsorted = next(keys, None)
@@ -250,7 +256,7 @@ class MetadataChanges:
         """Asserts what must hold between two events."""
         hosted = self._env.hosted
         self._queue.check()
-        assert hosted.is_behind == self.has_work, "LateReplicasWait: requests are not looked at"
+        assert hosted.is_behind == self._is_behind, "LateReplicasWait: requests are not looked at"
         assert self.in_force or not hosted.partitions, "ActsOnPresentMetadata"
         if self._unsorted:
             return

@@ -13,6 +13,9 @@ the order is
 3. **Repaired**, once the metadata has LOST and another broker as leader: that leader was elected
    without this replica, so it has all that is committed. The bad segment and all behind it are
    removed, what lies below is kept, the rest is fetched. Prefix and leader are compared as always.
+   A log may have thousands of segments, so each turn removes a few files, when no replica waits to
+   lead or follow (`metadata_changes`). A repair that has begun goes on to its end, whatever becomes
+   of that leader.
 4. **Back.** The controller gets a report that the replica has a directory again. It lags, and joins
    the ISR when it has caught up.
 
@@ -39,6 +42,8 @@ from typing import Final
 from tidelog.config import LogConfig
 from tidelog.errors import LogDamaged
 from tidelog.log.log import Log
+from tidelog.log.pieces import Pieces
+from tidelog.log.repair import Damage
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition
 from tidelog.replication.directory_reports import DirectoryReports
@@ -59,6 +64,10 @@ class Case:
     """The metadata marks the replica as lost."""
     stuck: bool = False
     """It was logged that no replica can repair it."""
+    repair: Pieces[Log] | None = None
+    """What is left of its repair, once that has begun."""
+    reason: events.RepairReason = events.RepairReason.LEADER_KNOWN
+    """Why it was begun."""
 
 
 class Quarantine:
@@ -106,6 +115,8 @@ class Quarantine:
         case = self._case_of(key, topic_id, partition)
         if case is None:
             return False
+        if case.repair is not None:
+            return not self._repair(key, topic_id, case, partition.leader)
         if directory_id != LOST_DIRECTORY:
             self.reports.report(key, topic_id, LOST_DIRECTORY)
             return True
@@ -123,8 +134,8 @@ class Quarantine:
         if partition.leader in (NO_LEADER, self._env.node_id):
             self.report_stuck(key, case)
             return True
-        self.repair(key, topic_id, config, events.RepairReason.LEADER_KNOWN, partition.leader)
-        return False
+        self._begin_repair(key, topic_id, config, events.RepairReason.LEADER_KNOWN)
+        return not self._repair(key, topic_id, case, partition.leader)
 
     def _case_of(
         self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage
@@ -178,18 +189,35 @@ class Quarantine:
         )
         self._env.trace.event(events.DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
 
-    def repair(
-        self,
-        key: TopicPartition,
-        topic_id: TopicId,
-        config: LogConfig,
-        reason: events.RepairReason,
-        leader: int = NO_LEADER,
+    @property
+    def under_repair(self) -> TopicPartition | None:
+        """A log whose repair has begun and is not over; `None` where there is none."""
+        return next((key for key, case in self.cases.items() if case.repair is not None), None)
+
+    def _begin_repair(
+        self, key: TopicPartition, topic_id: TopicId, config: LogConfig, reason: events.RepairReason
     ) -> None:
-        """Removes what is bad and puts the rest into service. Raises `StorageError`."""
-        damage = self._directories.damaged[key]
-        log = self._directories.repair(key, topic_id, config)
-        del self.cases[key]
+        case = self.cases[key]
+        case.repair, case.reason = self._directories.repaired(key, topic_id, config), reason
+
+    def _repair(self, key: TopicPartition, topic_id: TopicId, case: Case, leader: int) -> bool:
+        """Removes what is bad, as far as this turn has work left; returns whether the rest is in
+        service. Raises `StorageError`."""
+        damage, repair, case.repair = self._directories.damaged[key], case.repair, None
+        assert repair is not None, f"the repair of {key} has not begun"
+        try:
+            while not self._env.work.is_spent:
+                self._env.work.spend(next(repair))
+        except StopIteration as end:
+            self._end_repair(key, topic_id, damage, end.value, leader)
+            return True
+        case.repair = repair
+        return False
+
+    def _end_repair(
+        self, key: TopicPartition, topic_id: TopicId, damage: Damage, log: Log, leader: int
+    ) -> None:
+        reason = self.cases.pop(key).reason
         self._report_place(key, topic_id)
         self._env.trace.event(
             events.DamagedLogCut(
@@ -214,18 +242,19 @@ class Quarantine:
     def delete_case(self, key: TopicPartition, reason: events.DamagedLogReason) -> None:
         """Deletes a damaged log that is of no use here. Raises `StorageError`."""
         self._env.trace.event(events.DamagedLogDeleted(partition=key, reason=reason))
-        self.cases.pop(key, None)
+        case = self.cases.pop(key, None)
+        if case is not None and case.repair is not None:
+            case.repair.close()
         self.reports.forget(key)
         self._directories.schedule_delete(key)
 
-    def give_up_records(self, key: TopicPartition, image: MetadataImage, config: LogConfig) -> bool:
-        """Repairs a log that no other replica has, if the topic prefers what is left to nothing;
-        returns whether it did. Raises `StorageError`."""
+    def give_up_records(self, key: TopicPartition, image: MetadataImage, config: LogConfig) -> None:
+        """Begins to repair a log that no other replica has, if the topic prefers what is left to
+        nothing."""
         case = self.cases[key]
-        if not (case.stuck and _allows_unclean(image, key.topic)):
-            return False
-        self.repair(key, case.topic_id, config, events.RepairReason.RECORDS_GIVEN_UP)
-        return True
+        if case.stuck and case.repair is None and _allows_unclean(image, key.topic):
+            reason = events.RepairReason.RECORDS_GIVEN_UP
+            self._begin_repair(key, case.topic_id, config, reason)
 
     def abandon(self, keys: Iterable[TopicPartition]) -> None:
         """The directory of these logs is offline: there is nothing to repair any more."""

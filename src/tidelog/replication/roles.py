@@ -60,7 +60,7 @@ class Roles:
 
     # As the metadata demands ------------------------------------------------------------------
 
-    def follow_damaged(self, now: Instant) -> None:
+    def follow_damaged(self) -> None:
         """What new metadata means for damaged logs, beside what `host` makes of it."""
         hosted, quarantine = self.env.hosted, self.quarantine
         try:
@@ -68,8 +68,8 @@ class Roles:
             for key, case in list(quarantine.cases.items()):
                 partition = hosted.image.partition(case.topic_id, key.partition)
                 config = hosted.log_configs(key.topic)
-                if partition is not None and quarantine.give_up_records(key, hosted.image, config):
-                    self.host(Host(key, case.topic_id, partition), now)
+                if partition is not None:
+                    quarantine.give_up_records(key, hosted.image, config)
         except StorageError as error:
             self._on_directory_error(METADATA_PARTITION, error)
 

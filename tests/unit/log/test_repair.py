@@ -3,6 +3,7 @@
 from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tidelog.config import LogConfig
 from tidelog.errors import LogDamaged
+from tidelog.log.pieces import finish
 
 
 def test_what_a_repair_keeps_is_durable_before_it_is_claimed() -> None:
@@ -17,7 +18,7 @@ def test_what_a_repair_keeps_is_durable_before_it_is_claimed() -> None:
     last = bench.log.segments[-1].base_offset
     bench.directory.quarantine(PARTITION, LogDamaged("a bad batch", last))
     bench.settle()
-    log = bench.directory.repair(PARTITION, TOPIC_ID, bench.config)
+    log = finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
     assert log.recovery_point == log.log_end_offset == last > 0
     bench.settle()
     assert bench.reopen_after_power_cut().log_end_offset == last

@@ -1,6 +1,7 @@
 """One leader's answers, and what the follower makes of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -206,6 +207,21 @@ def test_durable_records_are_cut_when_no_checkpoint_claims_them_any_more() -> No
     assert follower.log().log_end_offset == 1
     (wanted,) = follower.sent().request.partitions
     assert wanted.fetch_offset == 1
+
+
+def test_a_long_log_is_cut_a_few_segments_at_a_time() -> None:
+    """BoundedTurn: the leader is asked again after each piece, until the logs agree."""
+    follower = Follower()
+    log = follower.log()
+    log.reconfigure(replace(log.config, segment_bytes=1))
+    for offset in range(20):
+        follower.answer(follower.sent(), part(b"x", base=offset))
+    ends = []
+    while log.log_end_offset > 1:
+        follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+        ends.append(log.log_end_offset)
+    assert ends == [16, 13, 10, 7, 4, 1]
+    assert len(log.segments) == 2
 
 
 def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() -> None:

@@ -7,8 +7,10 @@ from tests.unit.replication.surroundings import make_env
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import LogDamaged
+from tidelog.limits import FILE_DELETION_WORK, REPLICA_WORK_PER_TURN
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import LOST_DIRECTORY, Uuid
+from tidelog.replication.events.damage import DamagedLogReason
 from tidelog.replication.messages import SendAssignReplicas
 from tidelog.replication.quarantine import Quarantine
 
@@ -24,14 +26,14 @@ class Ward:
 
     def __init__(self) -> None:
         self.bench = LogBench(CONFIG)
-        for _ in range(20):
+        for _ in range(200):
             self.bench.append()
         self.bad = self.bench.log.segments[2].base_offset
         self.kept = read_all(self.bench.log, self.bad)
         self.files = self.listing()
-        env = make_env(self.bench)
-        self.outbox = env.outbox
-        self.quarantine = Quarantine(env)
+        self.env = make_env(self.bench)
+        self.outbox = self.env.outbox
+        self.quarantine = Quarantine(self.env)
         self.quarantine.take_out(PARTITION, TOPIC_ID, LogDamaged("`x` is damaged", self.bad))
 
     def listing(self) -> dict[str, bytes | None]:
@@ -42,6 +44,17 @@ class Ward:
     def withholds(self, image: PartitionImage) -> bool:
         self.quarantine.check()
         return self.quarantine.withholds(PARTITION, TOPIC_ID, image, CONFIG)
+
+    def repair(self) -> list[set[str]]:
+        """Goes through the turns that a repair takes; returns the files that each removed."""
+        removed, before, now = [], set(self.listing()), 0
+        while self.withholds(LOST):
+            now += 1
+            self.env.work.on_tick(Instant(now))
+            left = set(self.listing())
+            removed.append(before - left)
+            before = left
+        return removed
 
     def reports(self, now: int) -> list[Uuid]:
         """The directory ids that are reported at this instant, and not answered."""
@@ -62,7 +75,7 @@ def test_a_log_is_cut_only_when_it_is_lost_and_another_broker_leads():
     assert ward.reports(0) == [LOST_DIRECTORY]
     assert ward.withholds(LEADERLESS) and not ward.quarantine.is_reporting
     assert ward.listing() == ward.files
-    assert not ward.withholds(LOST)
+    ward.repair()
     assert ward.bench.log.log_end_offset == ward.bad
     assert read_all(ward.bench.log) == ward.kept
     assert ward.reports(100) == [DIRECTORY_ID]
@@ -74,10 +87,50 @@ def test_reports_are_repeated_until_the_metadata_has_them():
     assert ward.reports(0) == [LOST_DIRECTORY]
     assert ward.reports(49) == [] and ward.quarantine.reports.deadline() == 50
     assert ward.reports(50) == [LOST_DIRECTORY]
-    ward.withholds(LOST)
+    ward.repair()
     assert ward.reports(100) == [DIRECTORY_ID]
     assert not ward.withholds(replace(LOST, directories=IN_SYNC.directories))
     assert ward.reports(200) == [] and ward.quarantine.reports.deadline() is None
+
+
+def test_a_repair_removes_a_few_files_a_turn_and_ends_without_its_leader():
+    """BoundedTurn (seed 543408395: a turn that removed 37 segments took 300 ms)."""
+    ward = Ward()
+    ward.withholds(IN_SYNC)
+    assert ward.withholds(LOST) and ward.quarantine.under_repair == PARTITION
+    assert ward.withholds(LEADERLESS), "one turn of it has no leader"
+    removed = ward.repair()
+    assert ward.quarantine.under_repair is None
+    assert len(removed) > 5
+    assert max(map(len, removed)) <= REPLICA_WORK_PER_TURN // FILE_DELETION_WORK
+    assert read_all(ward.bench.log) == ward.kept
+
+
+def test_a_crash_between_two_turns_of_a_repair_leaves_the_log_damaged():
+    """LostBeforeCut: no start takes what is left for the whole log."""
+    turns = 0
+    while True:
+        ward = Ward()
+        ward.withholds(IN_SYNC)
+        ward.bench.settle()
+        turns += 1
+        for now in range(turns):
+            if not ward.withholds(LOST):
+                break
+            ward.env.work.on_tick(Instant(now + 1))
+        if PARTITION in ward.bench.directory.logs:
+            break
+        assert PARTITION in ward.bench._open().damaged, f"after {turns} turns"
+    assert turns > 5
+
+
+def test_a_log_that_goes_in_the_middle_of_its_repair_is_not_repaired_any_more():
+    ward = Ward()
+    ward.withholds(IN_SYNC)
+    assert ward.withholds(LOST)
+    ward.quarantine.delete_case(PARTITION, DamagedLogReason.NOT_PLACED)
+    assert ward.quarantine.under_repair is None
+    assert PARTITION not in ward.bench.directory.damaged
 
 
 def test_a_restart_finds_the_log_damaged_though_it_is_only_shorter():

@@ -49,11 +49,10 @@ from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directory import LogsRecovered
-from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.values import LogFlush
 from tidelog.model import METADATA_PARTITION, TopicPartition
-from tidelog.replication.messages import LogStartsSaved, TruncationsAnnounced
 from tidelog.replication.moves import MoveFlush
+from tidelog.replication.replicas import Checkpointed
 from tidelog.security.principal_mapping import PrincipalRules
 
 MAX_ROUNDS: Final = 1000
@@ -421,7 +420,7 @@ class Node:
                 self._replicas.on_flushed(subject, now)
             case LogsRecovered():
                 self._directories.on_logs_recovered(subject)
-            case TruncationsAnnounced() | LogStartsSaved() | RenamesForgotten():
+            case _ if isinstance(subject, Checkpointed):
                 self._replicas.on_checkpointed(subject, now)
             case _:
                 if isinstance(subject, LogFlush):

@@ -410,11 +410,6 @@ class LogDirectories:
 
     # Checkpoints -----------------------------------------------------------------------------
 
-    def checkpoint_high_watermarks(self) -> None:
-        """Asks each directory for its high watermarks."""
-        for directory in self.online.values():
-            directory.checkpoint_high_watermarks()
-
     def checkpoint_recovery_points(self) -> None:
         """Asks each directory for its recovery points."""
         for directory in self.online.values():

@@ -61,7 +61,7 @@ from tidelog.log.partition_directories import RenamedDirectories, RenamesForgott
 from tidelog.log.pieces import Pieces, finish
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
-from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.log.values import Checkpoints, HighWatermarksSaved, LogEnv
 from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
 
@@ -440,13 +440,13 @@ class LogDirectory:
 
     # Checkpoints -----------------------------------------------------------------------------
 
-    def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> None:
-        """Emits `replication-offset-checkpoint`."""
+    def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> bool:
+        """Emits `replication-offset-checkpoint`; returns whether there was a reason to."""
         marks = {partition: log.high_watermark for partition, log in self._all_logs()}
         for partition, damage in self.remembered.items():
             marks[partition] = damage.checkpoints.high_watermark
         marks.update((each, known.high_watermark) for each, known in self._kept())
-        self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
+        return self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
@@ -495,13 +495,15 @@ class LogDirectory:
         self.checkpoint_log_start_offsets()
         self.checkpoint_high_watermarks(subject)
 
-    def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> None:
+    def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> bool:
         written = self._written.get(name)
         if written is None:
             written = self._written[name] = checkpoint.OffsetLines()
-        elif subject is None and written.offsets == offsets:
-            return
+        elif written.offsets == offsets and isinstance(subject, HighWatermarksSaved | None):
+            # No caller waits for it.
+            return False
         self._env.effects.emit(Replace(name, written.encode(offsets), subject))
+        return True
 
     def close_cleanly(
         self, marker: checkpoint.CleanShutdown, most_work: int = sys.maxsize

@@ -9,7 +9,7 @@ from tidelog.env.effects import EffectQueue
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.tail_cache import TailBudget
-from tidelog.model import TopicId, TopicPartition
+from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.wire.produce import RecordError
 
 
@@ -95,6 +95,12 @@ class LogFlush(NamedTuple):
     truncation_count: int
     is_future: bool = False
     """The log is not the replica's yet: it is being copied (`futures.py`)."""
+
+
+class HighWatermarksSaved(NamedTuple):
+    """Subject of the checkpoint of high watermarks that is written at an interval."""
+
+    directory_id: Uuid
 
 
 class InvalidRecords(ProtocolError):

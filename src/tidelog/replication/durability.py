@@ -14,7 +14,7 @@ a later flush that succeeds proves nothing.
 
 | file | written | what waits for it |
 | --- | --- | --- |
-| `replication-offset-checkpoint` | at its interval | nothing |
+| `replication-offset-checkpoint` | at its interval | the next one: a disk that hangs gets one |
 | `recovery-point-offset-checkpoint` | at its interval, before a cut, after a first flush | \
 cuts of durable records (`fetchers`) |
 | `log-start-offset-checkpoint` | after the recovery points | deletion of segments (`retention`) |
@@ -27,7 +27,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import StorageError
 from tidelog.limits import MAX_DIRECTORIES_CLEARED_PER_TURN
 from tidelog.log.partition_directories import RenamesForgotten
-from tidelog.log.values import LogFlush
+from tidelog.log.values import HighWatermarksSaved, LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
 from tidelog.replication.messages import LogDirFailed, LogStart, LogStartsSaved
 from tidelog.replication.partition import Partition
@@ -45,6 +45,7 @@ class Durability:
         "_first_flush",
         "_retention",
         "_roles",
+        "_saving",
         "_starts",
         "clear_at",
         "dead_segments",
@@ -63,6 +64,8 @@ class Durability:
         self._starts: list[LogStart] = []
         # When the next directories of deleted logs go; `None` while there are none.
         self.clear_at: Instant | None = None
+        # Directories whose high watermarks are not durable since the interval before.
+        self._saving: set[HighWatermarksSaved] = set()
         # When the high watermarks are due, and all other checkpoints.
         config = roles.env.config
         self.high_watermarks = Recurring(config.high_watermark_checkpoint_interval_ms)
@@ -111,7 +114,7 @@ class Durability:
         """Writes the checkpoints whose time has come."""
         directories = self._env.directories
         if self.high_watermarks.due(now) is not None:
-            directories.checkpoint_high_watermarks()
+            self._save_high_watermarks()
         if self.recovery_points.due(now) is not None:
             directories.checkpoint_recovery_points()
             self.save_log_starts(now)
@@ -137,8 +140,18 @@ class Durability:
                 subject = LogStartsSaved(tuple(starts)) if starts else None
                 directory.checkpoint_log_start_offsets(subject)
 
-    def on_renames_forgotten(self, subject: RenamesForgotten, now: Instant) -> None:
-        """The checkpoints without the renamed logs are durable: deletes their directories."""
+    def _save_high_watermarks(self) -> None:
+        for directory in self._env.directories.online.values():
+            subject = HighWatermarksSaved(directory.directory_id)
+            if subject not in self._saving and directory.checkpoint_high_watermarks(subject):
+                self._saving.add(subject)
+
+    def on_saved(self, subject: RenamesForgotten | HighWatermarksSaved, now: Instant) -> None:
+        """High watermarks are durable; or the checkpoints without the renamed logs, whose
+        directories are deleted now."""
+        if isinstance(subject, HighWatermarksSaved):
+            self._saving.discard(subject)
+            return
         self._env.directories.on_renames_forgotten(subject)
         self.clear_at = now
 

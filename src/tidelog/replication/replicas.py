@@ -50,7 +50,7 @@ from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directories import LogDirectories
 from tidelog.log.partition_directories import RenamesForgotten
-from tidelog.log.values import LogFlush
+from tidelog.log.values import HighWatermarksSaved, LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicPartition
@@ -84,7 +84,7 @@ from tidelog.replication.verification import Verification
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
 
-Checkpointed = TruncationsAnnounced | LogStartsSaved | RenamesForgotten
+Checkpointed = TruncationsAnnounced | LogStartsSaved | RenamesForgotten | HighWatermarksSaved
 """Subjects of checkpoints that something waits for."""
 
 
@@ -429,8 +429,8 @@ class Replicas:
                 self._fetchers.on_announced(subject)
             case LogStartsSaved():
                 self._retention.on_log_starts_saved(subject, now)
-            case RenamesForgotten():
-                self._durability.on_renames_forgotten(subject, now)
+            case RenamesForgotten() | HighWatermarksSaved():
+                self._durability.on_saved(subject, now)
         self._take_failed(now)
 
     # Time -------------------------------------------------------------------------------------

@@ -144,6 +144,20 @@ def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:
     assert broker.disk.read_file("log-start-offset-checkpoint") == b"0\n0\n"
 
 
+def test_a_disk_that_hangs_is_not_handed_more_and_more_high_watermarks(cluster: Cluster) -> None:
+    """The next checkpoint waits for the last one, and is not forgotten over it."""
+    broker = cluster.brokers[1]
+    broker.flushes = False
+    for _ in range(5):
+        cluster.produce(1, [b"a"])
+        cluster.run(CONFIG.high_watermark_checkpoint_interval_ms)
+    waiting = [each for each in broker.waiting_flushes if isinstance(each, Replace)]
+    assert [each.path for each in waiting].count("replication-offset-checkpoint") == 1
+    broker.flushes = True
+    cluster.run(2 * CONFIG.high_watermark_checkpoint_interval_ms)
+    assert broker.disk.read_file("replication-offset-checkpoint") == b"0\n1\norders 0 5\n"
+
+
 def test_the_first_flush_of_a_log_is_checkpointed_at_once(cluster: Cluster) -> None:
     """Otherwise a start could not distinguish records that were durable from others."""
     broker = cluster.brokers[1]

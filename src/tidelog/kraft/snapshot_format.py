@@ -29,11 +29,11 @@ from typing import Final, NamedTuple
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
 from tidelog.kraft.messages import SnapshotId
+from tidelog.log.file_names import CHECKPOINT_SUFFIX
 from tidelog.records import control
 from tidelog.records.batch import BatchHeader, build_batch, crc_of, decode_body, iter_headers
 from tidelog.records.record import Record
 
-CHECKPOINT_SUFFIX: Final = ".checkpoint"
 PART_SUFFIX: Final = ".part"
 BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
 """What formatting leaves behind: it stands for no record of the log, so no replica fetches it."""

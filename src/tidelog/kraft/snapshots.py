@@ -32,7 +32,6 @@ from tidelog.kraft.events import SUBJECT, SnapshotPutAside
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import (
     BOOTSTRAP_SNAPSHOT,
-    CHECKPOINT_SUFFIX,
     PART_SUFFIX,
     ControlEntry,
     SnapshotContent,
@@ -41,7 +40,7 @@ from tidelog.kraft.snapshot_format import (
     read_snapshot,
     snapshot_name,
 )
-from tidelog.log.file_names import CORRUPT_SUFFIX
+from tidelog.log.file_names import CHECKPOINT_SUFFIX, CORRUPT_SUFFIX
 from tidelog.model import METADATA_PARTITION
 
 

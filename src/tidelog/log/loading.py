@@ -36,6 +36,7 @@ from tidelog.log.batch_file import HeldFile
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
 from tidelog.log.file_names import (
+    CHECKPOINT_SUFFIX,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
@@ -125,6 +126,7 @@ def opened(
     loader.sync_later = sync_later
     # The head of the metadata log goes when a snapshot has taken its place, at any moment.
     loader.has_fixed_head = not is_metadata
+    loader.never_had_head = is_metadata and not clean and _is_without_witness(checkpoints, names)
     may_have_gaps = checkpoints.cleaned_to >= 0 or topic_partition.topic in model.INTERNAL_TOPICS
     loader.contiguous = not may_have_gaps and "compact" not in config.cleanup_policy
     if is_metadata and topic_id != model.METADATA_TOPIC_ID and names:
@@ -155,6 +157,15 @@ def read_topic_id(env: LogEnv, partition: TopicPartition, path: str = "") -> Top
     return model.ZERO_TOPIC_ID
 
 
+def _is_without_witness(checkpoints: Checkpoints, names: Collection[str]) -> bool:
+    """Whether nothing shows that records of the metadata log were ever durable: no checkpoint, and
+    no snapshot, sound or not, in whose place its head could have gone."""
+    has_checkpoint = checkpoints.recovery_point > 0 or checkpoints.log_start_offset > 0
+    stems = [name.partition("-")[0] for name in names if CHECKPOINT_SUFFIX in name]
+    has_snapshot = any(stem.isdigit() and int(stem) > 0 for stem in stems)
+    return checkpoints.complete and not has_checkpoint and not has_snapshot
+
+
 @dataclass(slots=True)
 class _Loader:
     """The steps of opening one log, in order."""
@@ -173,6 +184,9 @@ class _Loader:
     """Whether a hole between two batches is damage."""
     has_fixed_head: bool = True
     """Whether a missing head is damage."""
+    never_had_head: bool = False
+    """Whether a first segment above offset 0 means that the power went before anything was durable:
+    a later segment's name survived, and not that of the first."""
     lacks_head: bool = False
     """Whether the first segment is missing, and was never durable."""
     sync_later: bool = False
@@ -183,6 +197,7 @@ class _Loader:
     def load(self, topic_partition: TopicPartition, topic_id: TopicId) -> Pieces[Log]:
         found = offsets_in(self.names)
         snapshots = yield from self._open_segments(found)
+        self.lacks_head = self.never_had_head and self.segments[0].base_offset > 0
         yield from self._drop_deleted(found)
         saved_epochs = self._read_epochs()
         epochs = self._cache_epochs(saved_epochs or [], found)

@@ -7,8 +7,10 @@ import pytest
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
+from tidelog.env.effects import EffectQueue
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import LogDamaged, ProtocolError, StorageError
 from tidelog.log.checkpoint import (
     LEADER_EPOCH_FILE,
@@ -20,9 +22,17 @@ from tidelog.log.checkpoint import (
 )
 from tidelog.log.events import EpochsRebuilt, TailCut
 from tidelog.log.file_names import offset_name
+from tidelog.log.loading import make_log, open_log
 from tidelog.log.producer_snapshots import decode_snapshot
-from tidelog.log.values import AppendOrigin
-from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.log.rolling import roll
+from tidelog.log.values import AppendOrigin, Checkpoints, LogEnv
+from tidelog.model import (
+    METADATA_PARTITION,
+    METADATA_TOPIC_ID,
+    ZERO_TOPIC_ID,
+    TopicId,
+    TopicPartition,
+)
 from tidelog.records.batch import iter_headers
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
@@ -730,3 +740,38 @@ def test_a_lost_head_is_damage_unless_it_was_deleted() -> None:
     with pytest.raises(KeyError):
         bench.reopen()
     assert list(bench.directory.damaged) == [PARTITION]
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "beside", "start"),
+    [
+        (Checkpoints(), None, 0),
+        (Checkpoints(), f"{0:020}-{0:010}.checkpoint", 0),
+        (Checkpoints(recovery_point=2), None, 3),
+        (Checkpoints(complete=False), None, 3),
+        (Checkpoints(), f"{3:020}-{1:010}.checkpoint", 3),
+        (Checkpoints(), f"{3:020}-{1:010}.checkpoint.corrupt", 3),
+    ],
+)
+def test_a_metadata_log_whose_head_was_never_durable_is_empty(
+    checkpoints: Checkpoints, beside: str | None, start: int
+) -> None:
+    """Quorum seed 25141948: the power went before the first flush, and of two segments only the
+    name of the second was there. The only voter refused to start for ever. What shows that records
+    were durable, or that a snapshot took their place, keeps the log as it is."""
+    env = LogEnv(MemoryDisk(), EffectQueue(), Trace(TraceList()))
+    path, disk = str(METADATA_PARTITION), env.disk
+    log = make_log(env, METADATA_PARTITION, METADATA_TOPIC_ID, SMALL)
+    for _ in range(3):
+        log.append_as_leader(batch(), 1, WALL_MS)
+    roll(log, 3)
+    log.append_as_leader(batch(), 1, WALL_MS)
+    log.close()
+    for name in disk.list_dir(path):
+        if name.startswith(offset_name(0)):
+            disk.delete(f"{path}/{name}")
+    if beside is not None:
+        disk.replace(f"{path}/{beside}", b"whatever")
+    log = open_log(env, METADATA_PARTITION, SMALL, checkpoints, clean=False)
+    assert (log.log_start_offset, log.log_end_offset) == (start, 4 if start else 0)
+    log.check()

@@ -223,6 +223,9 @@ class LogCleaner:
             )
         )
         self._env.directories.checkpoint_cleaned()
+        if cleaning.got_nowhere:
+            # The next round would be the same at once, and so would all that follow.
+            self._skipped[partition] = Instant(self._now + self._env.config.cleaner_backoff_ms)
         self._forget()
         self._begin_search()
 

@@ -1,8 +1,13 @@
 """Compaction on all replicas of a cluster: what starts it, in which slices, and what stops it."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.replication.filled import orders_on_three
+from tidelog.log.cleaning.choosing import Cleanable, cleanable_part
+from tidelog.log.cleaning.round import CleaningRound
+from tidelog.log.state import LogState
 from tidelog.model import TopicPartition
 from tidelog.replication import cleaning
 from tidelog.sim.replicas.broker import Broker
@@ -113,3 +118,34 @@ def test_a_full_disk_stops_the_round_and_nothing_else(cluster: Cluster) -> None:
     broker.disk.capacity_bytes = None
     cluster.run(61_000 + 2 * CONFIG.cleaner_backoff_ms)
     assert len(log_of(broker)) < len(before)
+
+
+def test_a_round_that_gets_nowhere_is_not_tried_again_at_once(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of what may be cleaned lies within the first batch: the node searched and began
+    without an end."""
+    rounds = 0
+
+    class Counted(CleaningRound):
+        def __init__(self, *args: Any, **how: Any) -> None:
+            nonlocal rounds
+            rounds += 1
+            assert rounds < 20, "the cleaner spins"
+            super().__init__(*args, **how)
+
+    def within_first_batch(log: LogState, wall_ms: int) -> Cleanable | None:
+        part = cleanable_part(log, wall_ms)
+        return None if part is None else part._replace(end=1)
+
+    monkeypatch.setattr(cleaning, "CleaningRound", Counted)
+    monkeypatch.setattr(cleaning, "cleanable_part", within_first_batch)
+    cluster.feed.create_topic("pairs", (1, 2, 3))
+    cluster.feed.configure("pairs", "segment.bytes", "100")
+    cluster.run(10)
+    for _ in range(3):
+        cluster.produce(1, [b"one", b"two"], topic="pairs")
+        cluster.run(50)
+    cluster.feed.configure("pairs", "cleanup.policy", "compact")
+    cluster.run(2 * CONFIG.cleaner_backoff_ms)
+    assert 3 <= rounds < 20, "every broker has tried"

@@ -84,6 +84,12 @@ class CleaningRound:
         """Whether it goes on only when a flush is answered."""
         return self._swap is not None and not self._swap.is_done
 
+    @property
+    def got_nowhere(self) -> bool:
+        """Whether it has looked at no offset: its first batch is not wholly below the end, or has
+        more records than the map."""
+        return self._newest.end_offset <= self._part.dirty_start
+
     def step(self, work: int) -> None:
         """Goes on for so much work or until it waits. Raises `StorageError`, `LogDamaged`, and
         `CorruptBatch` for records that cannot be read; give it up then."""
@@ -151,6 +157,8 @@ class CleaningRound:
             for batch in segment.batches.scan(position) if position is not None else ():
                 header = batch.header
                 if header.last_offset >= end or not newest.has_room(header.record_count):
+                    # Offsets that are missing in front of it count as looked at.
+                    newest.end_offset = max(newest.end_offset, min(header.base_offset, end))
                     return
                 self.moved_bytes += header.size_bytes
                 if header.is_control:

@@ -1,9 +1,14 @@
 """What long turns do: looked at after every event, where work costs time (`engine/work.py`)."""
 
+from typing import Final
+
 from tidelog.limits import MAX_TURN_MS
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.report.violation import Violation
+
+MOST_TURNS_AT_ONCE: Final = 10_000
+"""Of all nodes together. Hundreds are usual, where messages take no time."""
 
 
 class BoundedTurn:
@@ -86,6 +91,30 @@ class _LongestStep:
         self._note(self._host.loop.turn_us)
         took_us, name, count = self._longest
         return f"{took_us / factor / 1000:.1f} of them {name} ({count})"
+
+
+class TimeGoesOn:
+    """No node has turn after turn at one instant: one that always has something to do, and nothing
+    to show for it, keeps a processor from everything else. In virtual time it would also keep the
+    run from its end."""
+
+    def __init__(self, world: World) -> None:
+        """Watches all nodes."""
+        self._world = world
+        # Turns of all nodes since the instant began.
+        self._instant, self._count = -1, 0
+        world.driver.observers.append(self.on_event)
+
+    def on_event(self, host: Host) -> None:
+        """Counts a turn."""
+        now = self._world.now
+        if now != self._instant:
+            self._instant, self._count = now, 0
+        self._count += 1
+        if self._count > MOST_TURNS_AT_ONCE:
+            raise Violation(
+                type(self).__name__, f"{host.name} has turn {self._count} at one instant"
+            )
 
 
 class QuorumStands:

@@ -22,7 +22,7 @@ from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
 from tidelog.sim.checkers.metadata import OneChangeAtATime
 from tidelog.sim.checkers.readings import RestartLosesNothing
-from tidelog.sim.checkers.turns import BoundedTurn
+from tidelog.sim.checkers.turns import BoundedTurn, TimeGoesOn
 from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.secured import secure
@@ -111,6 +111,7 @@ class ClusterRun:
             self.evidence, [*checkers(), *self._disk_checkers()], sweep_every=SWEEP_EVERY
         )
         self.world.driver.observers.append(self._look)
+        TimeGoesOn(self.world)
         if self.swarm.hardware != FREE:
             BoundedTurn(self.world)
         if self.swarm.voters_in_log:

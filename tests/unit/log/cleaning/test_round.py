@@ -10,11 +10,12 @@ from tests.unit.log.cleaning.bench import (
     full,
     sequences_of,
 )
-from tests.unit.log.harness import PARTITION
+from tests.unit.log.harness import PARTITION, read_all
 from tidelog.env.prng import Prng
 from tidelog.log.checkpoint import CLEANER_FILE, encode_offsets
 from tidelog.log.cleaning.offset_map import OffsetMap
-from tidelog.records.batch import iter_headers
+from tidelog.records.batch import build_batch, iter_headers
+from tidelog.records.record import Record
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -154,3 +155,20 @@ def test_a_checkpoint_that_cannot_be_right_counts_for_nothing(saved: bytes) -> N
     bench.reopen().reconfigure(bench.config)
     assert bench.clean()
     assert [one[2] for one in committed_records(bench.log) if one[1] == b"k"] == [b"39"]
+
+
+def test_a_hole_up_to_the_end_counts_as_looked_at() -> None:
+    """Seed 25141579: a follower that knew of less committed offsets than its leader's cleaner had
+    removed. Its rounds ended where they began, and one followed the other without an end."""
+    bench = CleaningBench()
+    bench.log.note_gaps()
+    for base_offset in (7, 8):
+        record = Record(bench.wall_ms, b"k", b"v")
+        bench.log.append_as_follower(build_batch([record], base_offset=base_offset), 0)
+        bench.roll()
+    bench.commit_all()
+    before = read_all(bench.log)
+    bench.log.high_watermark = 5
+    assert bench.clean() and bench.log.cleaned_to == 5
+    assert not bench.begin()
+    assert read_all(bench.log) == before

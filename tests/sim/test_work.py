@@ -13,7 +13,7 @@ from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_TURN_MS
-from tidelog.sim.checkers.turns import BoundedTurn, QuorumStands
+from tidelog.sim.checkers.turns import MOST_TURNS_AT_ONCE, BoundedTurn, QuorumStands, TimeGoesOn
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.work import COSTS_US, FREE, HARDWARE, USUAL, EventLoop, Hardware, Work
@@ -295,6 +295,19 @@ def test_a_turn_that_is_too_long_is_rejected():
     host.loop.turn_us += 2
     with pytest.raises(Violation, match=r"BoundedTurn: host1 works for"):
         checker.on_event(host)
+
+
+def test_a_node_that_has_turn_after_turn_at_one_instant_is_rejected():
+    """Seed 25141579 never ended, and no checker said why."""
+    world = World(1)
+    checker, host = TimeGoesOn(world), world.hosts[1]
+    for _ in range(2):
+        for _ in range(MOST_TURNS_AT_ONCE):
+            checker.on_event(host)
+        world.run_for(1)
+    with pytest.raises(Violation, match=r"TimeGoesOn: host1 has turn"):
+        for _ in range(MOST_TURNS_AT_ONCE + 1):
+            checker.on_event(host)
 
 
 def test_a_turn_that_is_too_long_says_what_took_long():

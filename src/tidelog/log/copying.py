@@ -97,9 +97,13 @@ def is_complete(future: Log, current: Log) -> bool:
 
 def hand_over(current: Log, future: Log) -> None:
     """The copy is complete and takes the log's place: gives it what is in memory only. Producers
-    are known there whose records were deleted before the copy was made."""
+    are known there whose records were deleted before the copy was made, and a leader epoch that has
+    no record yet."""
     assert is_complete(future, current), f"MovesComplete: {current.topic_partition}"
     cuts = max(current.ledger.truncation_count, future.ledger.truncation_count)
+    for epoch, start in current.epochs.entries[-1:]:
+        if start == current.log_end_offset:
+            future.assign_epoch(epoch, start)
     future.producers = current.producers
     if current.producers.by_id:
         write_snapshot(future, future.log_end_offset)

@@ -85,3 +85,14 @@ def test_what_is_in_memory_only_is_handed_over() -> None:
     copying.hand_over(pair.log, pair.copy)
     assert 7 in pair.copy.producers.by_id and 6 in pair.copy.snapshots
     assert pair.copy.tail.read(5, 1000, 6, True) is not None
+
+
+@pytest.mark.parametrize("count", [0, 5])
+def test_an_epoch_that_has_no_record_yet_is_handed_over(count: int) -> None:
+    """Seed 25141605: the leader of an empty partition moved, and its log knew of no epoch then. It
+    refused the fetches of followers that had led before, for good."""
+    pair = Pair(count)
+    pair.log.assign_epoch(8, count)
+    copying.hand_over(pair.log, pair.copy)
+    assert pair.copy.epochs.entries == pair.log.epochs.entries
+    assert pair.copy.end_offset_for_epoch(8).end_offset == count

@@ -17,7 +17,7 @@ help:
 	@echo "make interop      foreign clients: Spark's Kafka connector, Apache Kafka's tools, kcat; needs Maven"
 	@echo "make interop-versions  Apache Kafka 3.9 to 4.3 as partners in a cluster; needs Maven"
 	@echo "make differential the same requests to Apache Kafka 4.3.1 and to Tidelog; needs Maven (DIFFERENTIAL_ARGS)"
-	@echo "make differential-security  the same requests of users with and without rights; needs Maven"
+	@echo "make differential-security  the same requests of users with and without rights, 3 minutes; needs Maven (DIFFERENTIAL_SECURITY_ARGS)"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
 	@echo "make chaos-mixed  the same with nodes of Apache Kafka that change places with ours; needs Maven"
@@ -112,7 +112,7 @@ differential: $(VENV)/.test
 differential-security: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m tests.interop.prepare
-	$(BIN)/python -m tests.differential.rights --json build/differential-security.json
+	$(BIN)/python -m tests.differential.rights --json build/differential-security.json $(DIFFERENTIAL_SECURITY_ARGS)
 
 CHAOS_MINUTES ?= 15
 chaos: $(VENV)/.test

@@ -27,7 +27,6 @@ LEFT_OUT: Final = frozenset(
         "client_host",
         "transaction_start_time",
         "last_timestamp",
-        "cluster_authorized_operations",
         "log_dir",
         "total_bytes",
         "usable_bytes",

@@ -162,12 +162,6 @@ KNOWN: Final[tuple[Known, ...]] = (
         "others. Tidelog reports -1.",
     ),
     Known(
-        K.FETCH,
-        "aborted_transactions",
-        "Of a partition with an error, Kafka's list of aborted transactions is empty. "
-        "Tidelog's is null.",
-    ),
-    Known(
         K.DESCRIBE_QUORUM,
         "",
         "For another partition than that of the metadata, Kafka leaves out leader, epoch and "

@@ -10,6 +10,7 @@ from typing import Final
 SMALL_LINES: Final = 40
 
 COVERED_BY: Final[Mapping[str, str]] = {
+    "broker/api/k01_quorum_fetch.py": "tests/unit/broker/test_quorum_link.py",
     "broker/api/k36_sasl_authenticate.py": "tests/unit/broker/test_logins.py",
     "broker/login.py": "tests/unit/broker/test_logins.py",
     "metadata/scram_keys.py": "tests/unit/security/test_scram.py",

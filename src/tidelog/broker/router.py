@@ -33,7 +33,7 @@ from tidelog.broker.api.declaration import (
     VoterChangeApi,
 )
 from tidelog.broker.api.k58_envelope import EnvelopedContext
-from tidelog.broker.api.mirroring import SENTENCE
+from tidelog.broker.api.mirroring import SENTENCE, mirrored
 from tidelog.broker.api.mutations import counts_mutations
 from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
@@ -154,7 +154,13 @@ class Router:
                 request = codec.decode_request(header, frame, offset)
                 if self._passed(api, context, request) is None:
                     return
-            message = api.request_of(header, frame, offset)
+            try:
+                message = api.request_of(header, frame, offset)
+            except MalformedFrame:
+                raise
+            except ProtocolError as fault:
+                context.answer(mirrored(context.response_type, None, fault.code))
+                return
             broker.quorum.on_request(message, QuorumRequest(context, api), now)
             return
         request = codec.decode_request(header, frame, offset)

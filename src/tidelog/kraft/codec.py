@@ -31,7 +31,7 @@ from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
 from tidelog import __version__
-from tidelog.errors import ErrorCode, MalformedFrame
+from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft import messages
 from tidelog.kraft.messages import ReplicaKey, Request, Response, SnapshotId
 from tidelog.kraft.voters import KRAFT_VERSION, endpoints_of, plain_endpoints, plain_voter, voter_of
@@ -99,6 +99,7 @@ _API_KEYS: Final = {form.request: key for key, form in _FORMS.items()}
 SENT_VERSIONS: Final = {key: form.sent_version for key, form in _FORMS.items()}
 """The version in which each request is sent, and so the one in which its answer comes."""
 
+_ONLY_METADATA: Final = "the quorum has exactly one partition, that of the metadata"
 _ABSENT: Final = {
     "voter_id": -1,
     "voter_directory_id": ZERO_UUID,
@@ -164,13 +165,13 @@ def _about_the_quorum(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"topic_name": METADATA_TOPIC, "name": METADATA_TOPIC, "partitions": [partition]}]
 
 
-def _only_partition(topics: list[Any]) -> Any:
+def _only_partition(topics: list[Any], fault: ProtocolError) -> Any:
     if len(topics) != 1 or len(topics[0]["partitions"]) != 1:
-        raise MalformedFrame("the quorum has exactly one partition")
+        raise fault
     # The name and the number come first in both.
     topic, partition = next(iter(topics[0].values())), topics[0]["partitions"][0]
     if (topic, next(iter(partition.values()))) != METADATA_PARTITION:
-        raise MalformedFrame(f"`{topic}` is not the quorum's partition")
+        raise fault
     return partition
 
 
@@ -189,13 +190,14 @@ def request_to_entity(request: Request) -> Entity:
 def request_of(entity: Entity) -> Any:
     """The value of a request of any version.
 
-    Raises `MalformedFrame` when it is one between replicas and not about exactly the metadata
+    Raises `ProtocolError` when it is one between replicas and not about exactly the metadata
     partition.
     """
     form = _FORMS[ApiKey(entity.__api_key__)]
     values = {**_ABSENT, **plain(entity)}
     if "topics" in values:
-        values |= _only_partition(values["topics"])
+        fault = ProtocolError(ErrorCode.INVALID_REQUEST, _ONLY_METADATA)
+        values |= _only_partition(values["topics"], fault)
         successors = values.get("preferred_successors", ())
         values.setdefault("preferred_candidates", [{"node_id": node_id} for node_id in successors])
     elif form.request is messages.RemoveVoterRequest:
@@ -235,7 +237,7 @@ def response_of(entity: Entity) -> Any:
     if "topics" in values:
         if values["error_code"] is not ErrorCode.NONE:
             return form.response(values["error_code"], NO_LEADER, 0)
-        values |= _only_partition(values["topics"])
+        values |= _only_partition(values["topics"], MalformedFrame(_ONLY_METADATA))
     leader = values.get("current_leader", values)
     values |= {name: leader[name] for name in ("leader_id", "leader_epoch") if name in leader}
     for node in values["node_endpoints"]:

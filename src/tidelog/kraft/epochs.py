@@ -105,6 +105,8 @@ def _leader_error(
     leader_id, epoch = request.leader_id, request.leader_epoch
     if not core.is_my_cluster(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if epoch < core.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
     known_id = core.role.election.leader_id
     if epoch == core.epoch and known_id not in (NO_LEADER, leader_id):
         core.env.trace.error(
@@ -118,8 +120,7 @@ def _leader_error(
         )
         return ErrorCode.INVALID_REQUEST
     may_teach = core.may_have_unknown_voters(named_disk)
-    if epoch >= core.epoch and request.leader_endpoints and may_teach:
+    if request.leader_endpoints and may_teach:
         core.addresses.learn(leader_id, core.addresses.choose(request.leader_endpoints))
-    if not core.addresses.knows(leader_id) or leader_id == core.own_id or epoch < 0:
-        return ErrorCode.INVALID_REQUEST
-    return ErrorCode.FENCED_LEADER_EPOCH if epoch < core.epoch else ErrorCode.NONE
+    is_other = core.addresses.knows(leader_id) and leader_id != core.own_id
+    return ErrorCode.NONE if is_other else ErrorCode.INVALID_REQUEST

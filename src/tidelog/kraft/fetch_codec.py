@@ -1,13 +1,14 @@
 """The quorum's Fetch on the wire: `wire.fetch` values instead of kio entities.
 
 The same request carries partitions of topics; the quorum's is about exactly the metadata partition,
-and anything else is malformed. It is read in the versions 12 to 18 and sent in 18.
+and anything else is refused. It is sent in version 18. Versions below 13, which name topics, are
+refused as in Kafka: no version of it that can be a partner sends them.
 """
 
 from typing import Final
 
 from tidelog import model
-from tidelog.errors import ErrorCode, MalformedFrame
+from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft.codec import TOP_LEVEL_ERRORS
 from tidelog.kraft.messages import QuorumFetchRequest, QuorumFetchResponse, SnapshotId
 from tidelog.wire import fetch
@@ -51,16 +52,14 @@ def fetch_request_to_wire(request: QuorumFetchRequest) -> fetch.FetchRequest:
 def fetch_request_of(request: fetch.FetchRequest) -> QuorumFetchRequest:
     """The quorum fetch that a Fetch request carries.
 
-    Raises `MalformedFrame` when it is not about exactly the metadata partition.
+    Raises `ProtocolError` when it is not about exactly the metadata partition, by its id.
     """
-    if len(request.partitions) != 1:
-        raise MalformedFrame("a quorum fetch has exactly one partition")
+    _, topic_id, index = _TOPIC_AND_PARTITION
+    asked = [(partition.topic_id, partition.partition) for partition in request.partitions]
+    if asked != [(topic_id, index)]:
+        text = "a quorum fetch is about the metadata partition alone"
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     partition = request.partitions[0]
-    topic, topic_id, index = _TOPIC_AND_PARTITION
-    is_named = partition.topic_id == model.ZERO_TOPIC_ID
-    is_metadata = partition.topic == topic if is_named else partition.topic_id == topic_id
-    if not is_metadata or partition.partition != index:
-        raise MalformedFrame(f"`{partition.topic}` is not the quorum's partition")
     return QuorumFetchRequest(
         cluster_id=request.cluster_id,
         replica_id=request.replica_id,

@@ -39,6 +39,8 @@ Invariant: `ReadsBelowHighWatermark` (asserted for each consumer read).
 Source: KIP-320, KIP-392, KIP-595, KIP-903, KIP-1166.
 """
 
+from typing import Final
+
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
@@ -57,6 +59,8 @@ from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
 from tidelog.replication.remote_replica import RemoteReplica
 from tidelog.replication.shared import Env
 from tidelog.wire.fetch import READ_COMMITTED, AbortedTransaction, FetchedPartition, FetchPartition
+
+_ABOUT_NO_REPLICA: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class Reading:
@@ -256,10 +260,11 @@ class Reading:
         The follower does not look at the high watermark of a divergence, so it must not be counted
         as sent: a fetch session mentions only what changed since it was sent."""
         self.at_once = True
-        topic, topic_id, number, *_ = want
-        return FetchedPartition(
-            topic, topic_id, number, code, NO_OFFSET, NO_OFFSET, log_start, [], 0, diverging
-        )
+        place = want.topic, want.topic_id, want.partition
+        offsets = NO_OFFSET, NO_OFFSET, log_start
+        # As in Kafka, null only beside what a replica answers.
+        aborted: list[AbortedTransaction] | None = [] if code in _ABOUT_NO_REPLICA else None
+        return FetchedPartition(*place, code, *offsets, [], 0, diverging, aborted=aborted)
 
     def read(self, partition: Partition, want: FetchPartition) -> FetchedPartition:
         """The answer of one partition. Raises `ProtocolError` and `StorageError`."""

@@ -155,13 +155,6 @@ class Broker:
         self.root(K.DELETE_ACLS, 3, filters=filters)
         self._await(entries, [count - len(entries) for count in before])
 
-    def remove_all(self) -> None:
-        """Removes what an earlier run has left."""
-        self.root(K.DELETE_TOPICS, 5, topic_names=(PRESENT,), timeout=TIMEOUT_MS)
-        wait_until(lambda: self._topic()["error_code"] != 0, READY_S, "the end of the topic")
-        self.root(K.DELETE_ACLS, 3, filters=(_ANY,))
-        self._await((), [0, 0])
-
     def _await(self, entries: Sequence[AclEntry], counts: list[int]) -> None:
         wait_until(lambda: self._counts(entries) == counts, READY_S, f"entries of {self.name}")
 
@@ -186,18 +179,16 @@ def log_in(side: Side, user: str) -> None:
 
 
 @contextmanager
-def both_brokers(base_port: int, *, is_running: bool = False) -> Iterator[tuple[Broker, Broker]]:
-    """One broker of each kind, or those that run at these ports; users log in by PLAIN."""
+def both_brokers(base_port: int, more: dict[str, str]) -> Iterator[tuple[Broker, Broker]]:
+    """One broker of each kind with this beside the usual configuration; users log in by PLAIN."""
     theirs, ours = _ports(base_port), _ports(base_port + 1 if base_port else 0)
     with ExitStack() as stack:
-        if not is_running:
-            place = Path(stack.enter_context(TemporaryDirectory(prefix="rights-")))
-            start(stack, place, theirs, ours)
+        place = Path(stack.enter_context(TemporaryDirectory(prefix="rights-")))
+        start(stack, place, theirs, ours, more)
         brokers = Broker("Kafka", theirs), Broker("Tidelog", ours)
         for broker in brokers:
             stack.callback(broker.close)
             have_coordinators(broker.visit(CLIENTS, ROOT))
-            broker.remove_all()
             broker.have_what_is_asked_about()
         yield brokers
 
@@ -207,12 +198,18 @@ def _ports(base_port: int) -> dict[str, int]:
     return {ANONYMOUS: broker, CONTROLLER: controller, CLIENTS: peer}
 
 
-def start(stack: ExitStack, place: Path, theirs: dict[str, int], ours: dict[str, int]) -> None:
+def start(
+    stack: ExitStack,
+    place: Path,
+    theirs: dict[str, int],
+    ours: dict[str, int],
+    more: dict[str, str],
+) -> None:
     """Starts both."""
-    config = {**CONFIG, **_properties(theirs), **KAFKA_CONFIG}
+    config = {**CONFIG, **_properties(theirs), **KAFKA_CONFIG, **more}
     lines = "".join(f"{name}={value}\n" for name, value in config.items())
     stack.enter_context(KafkaNode(place, lines, (theirs[CLIENTS], theirs[CONTROLLER])))
-    config = {**CONFIG, **_properties(ours)}
+    config = {**CONFIG, **_properties(ours), **more}
     base = ours[ANONYMOUS]
     stack.enter_context(
         LocalCluster(1, base_port=base, profile="default", config=config, data_dir=place / "ours")

@@ -6,30 +6,40 @@ all cases meet the same two brokers. So each combination of needs and kind has a
 whose entries are made before the first request. Entries that are for everybody, or for clients
 without a login, would change the other cases: those that allow are a phase together, each
 combination that denies is a phase of its own, and the entries go when the phase ends.
+
+Under `allow.everyone.if.no.acl.found` a resource that no entry is about is open to all. There
+users without entries of their own ask, and each phase has an entry of another user.
 """
 
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from tests.unit.broker.authorization_matrix import (
+    ALLOW,
+    DENY,
     HERE,
     KINDS,
+    LITERAL,
+    NAMES,
+    PREFIXED,
+    PRESENT,
     Case,
     Kind,
     cases_of,
     entries_of,
     listener_of,
-    values_of,
 )
 from tests.unit.broker.rights_table import (
+    ACTION,
     BROKER,
     CLUSTER,
     CONTROLLER,
     DELETE,
     DESCRIBE,
+    GROUP,
     NEEDS,
     READ,
+    TOPIC,
     TXN,
     Need,
     Row,
@@ -39,13 +49,11 @@ from tests.unit.broker.rights_table import (
 )
 from tidelog.broker.api.catalogue import APIS
 from tidelog.metadata.acls import AclEntry
-from tidelog.model import METADATA_TOPIC, METADATA_TOPIC_ID
-from tidelog.records.batch import build_batch
-from tidelog.records.record import Record
 from tidelog.security.acl_index import EVERYBODY
 from tidelog.wire.acl_values import CLUSTER_NAME
 from tidelog.wire.api import ApiKey as K
 from tidelog.wire.api import VersionRange
+from tidelog.wire.principal_data import pack
 
 ROOT: Final = "root"
 """The user who is one of `super.users`."""
@@ -71,6 +79,30 @@ _MORE: Final = (
     Row(K.DESCRIBE_GROUPS, (group(DESCRIBE), group(READ))),
 )
 """Lists, what is asked for by id, and what shows operations."""
+_ON_BOTH: Final = (
+    *(K.CREATE_TOPICS, K.DELETE_TOPICS, K.CREATE_PARTITIONS, K.DELETE_ACLS, K.ALTER_CONFIGS),
+    *(K.INCREMENTAL_ALTER_CONFIGS, K.ALTER_PARTITION_REASSIGNMENTS, K.UPDATE_FEATURES),
+    *(K.LIST_PARTITION_REASSIGNMENTS, K.ALTER_CLIENT_QUOTAS, K.DESCRIBE_QUORUM),
+    *(K.ALTER_USER_SCRAM_CREDENTIALS, K.DESCRIBE_CLIENT_QUOTAS),
+    K.DESCRIBE_USER_SCRAM_CREDENTIALS,
+)
+"""What the table has for clients, and a controller's listener serves too."""
+_QUORUM_REQUESTS: Final = (K.FETCH, K.VOTE, K.BEGIN_QUORUM_EPOCH, K.END_QUORUM_EPOCH)
+_ELSEWHERE: Final = {"topic": PRESENT, "topic_name": PRESENT, "topic_id": b"o" * 16}
+_OF_CONTROLLERS: Final = (
+    *(
+        row._replace(listener=CONTROLLER)
+        for row in NEEDS
+        if row.key in _ON_BOTH and row.listener == BROKER
+    ),
+    *(Row(key, (cluster(ACTION),), _ELSEWHERE, CONTROLLER) for key in _QUORUM_REQUESTS),
+    *(
+        Row(K.ENVELOPE, (cluster(ACTION),), {"request_principal": who}, CONTROLLER)
+        for who in (None, b"", pack("User", ROOT), pack("User", "stranger"))
+    ),
+)
+"""On a controller's listener: what clients send there, what is about another partition than that of
+the metadata, and envelopes of brokers."""
 
 IMPLIES: Final = {DESCRIBE: (3, 4, 6, 7), 10: (11,)}
 """Operations that imply this one."""
@@ -78,6 +110,8 @@ _FEW: Final = ("by name", "by prefix", "denied by name", "from elsewhere")
 """Kinds for the other ways to a right: an operation that implies it, another alternative."""
 _ALL_VERSIONS: Final = ("none", "by name")
 """Kinds for versions between the lowest and the highest."""
+_STRANGERS: Final = 12
+"""Users without entries, who ask at the same time."""
 SUPER, UNKNOWN, KNOWN = "super user", "anonymous", "anonymous by name"
 
 
@@ -110,7 +144,7 @@ Versions = Mapping[str, Mapping[int, VersionRange]]
 
 def all_cases(versions: Versions) -> Iterator[Case]:
     """The cases of all rows."""
-    for row in (*NEEDS, *_MORE):
+    for row in (*NEEDS, *_MORE, *_OF_CONTROLLERS):
         served = versions[CONTROLLER if row.listener == CONTROLLER else CLIENTS].get(row.key)
         api = APIS.table(listener_of(row))[row.key]
         if served is None or api is None:
@@ -141,7 +175,7 @@ def _other_ways(row: Row, place: int) -> Iterator[Row]:
         yield row._replace(needs=(*row.needs[:place], need, *row.needs[place + 1 :]))
 
 
-def plan(cases: Iterator[Case]) -> list[Phase]:
+def plan(cases: Iterable[Case]) -> list[Phase]:
     """The phases; the first has the entries of all users, and they stay."""
     users: dict[Any, str] = {}
     entries: dict[str, list[AclEntry]] = {}
@@ -195,60 +229,39 @@ def _located(entries: list[AclEntry]) -> list[AclEntry]:
     return out
 
 
-_USUAL: Final = {
-    "validate_only": True,
-    "timeout": TIMEOUT_MS,
-    "include_authorized_operations": True,
-    "include_topic_authorized_operations": True,
-    "include_cluster_authorized_operations": True,
-    "endpoint_type": 1,
-    "producer_id": 1_000_000,
-    "producer_id_filters": (),
-    "state_filters": (),
-    "states_filter": (),
-    "types_filter": (),
-    "response_partition_limit": 100,
-    "transaction_timeout": 60_000,
-    "session_timeout": 30_000,
-    "rebalance_timeout": 30_000,
-    "protocol_type": "consumer",
-    "protocol_name": "range",
-    "upgrade_type": 1,
-    "max_version_level": 1,
-    "feature": "no.such.feature",
-    "acks": -1,
-    "records": build_batch([Record(int(time.time() * 1000), None, b"value")]),
-}
-"""Values that make an allowed request harmless, and its answer one that both brokers can give."""
-_CONFIGS: Final = {
-    2: {"name": "retention.ms", "value": "604800000"},
-    4: {"name": "log.cleaner.threads", "value": "1"},
-    32: {"name": "consumer.session.timeout.ms", "value": "45000"},
-}
-"""Names that the configurations of each type of resource have."""
-_METADATA: Final = {
-    "topic": METADATA_TOPIC,
-    "topic_name": METADATA_TOPIC,
-    "name": METADATA_TOPIC,
-    "topic_id": METADATA_TOPIC_ID,
-}
-_QUORUM: Final = (
-    *(K.FETCH, K.FETCH_SNAPSHOT, K.VOTE, K.BEGIN_QUORUM_EPOCH, K.END_QUORUM_EPOCH),
-    K.DESCRIBE_QUORUM,
+def plan_without_entries(cases: Iterable[Case]) -> list[Phase]:
+    """The phases under `allow.everyone.if.no.acl.found`: without entries, and with one of another
+    user for each type of resource and pattern. Of the cases those of users without entries are
+    asked, whom no row allows by itself."""
+    asked = [case for case in cases if case.kind == "none" and case.place == 0]
+    phases = [Phase((), tuple(_of_strangers(asked, "no entries")))]
+    for resource, pattern, name, permission in _OF_ANOTHER:
+        entry = AclEntry(resource, name, pattern, "User:bob", "*", 2, permission)
+        about = [case for case in asked if _is_about(case, resource)]
+        kind = f"{'denied' if permission == DENY else 'allowed'} to another, {resource} `{name}`"
+        kind += " and what begins so" if pattern == PREFIXED else ""
+        phases.append(Phase((entry,), tuple(_of_strangers(about, kind))))
+    return phases
+
+
+_OF_ANOTHER: Final = (
+    *((TOPIC, LITERAL, name, ALLOW) for name in (PRESENT, "*")),
+    (TOPIC, LITERAL, PRESENT, DENY),
+    (TOPIC, PREFIXED, PRESENT[:1], ALLOW),
+    *((kind, LITERAL, NAMES[kind][0], ALLOW) for kind in (GROUP, TXN)),
+    *((kind, PREFIXED, NAMES[kind][0], ALLOW) for kind in (GROUP, TXN)),
+    *((kind, LITERAL, "*", ALLOW) for kind in (GROUP, TXN)),
+    (CLUSTER, LITERAL, CLUSTER_NAME, ALLOW),
 )
-"""What is about the one partition of the metadata."""
+"""Type, pattern, name and permission of the one entry of a phase."""
 
 
-def values(question: Question, ids: Mapping[str, bytes]) -> dict[str, Any]:
-    """The fields of the request."""
-    row = question.case.row
-    found = _USUAL | values_of(question.case, ids)
-    if row.key in (K.ALTER_CONFIGS, K.INCREMENTAL_ALTER_CONFIGS):
-        found |= _CONFIGS[row.values["resource_type"]]
-    if row.key in _QUORUM and (row.listener == CONTROLLER or row.key is K.DESCRIBE_QUORUM):
-        found |= _METADATA
-    return found
+def _is_about(case: Case, resource: int) -> bool:
+    return any(kind == resource for need in case.row.needs for _, kind in need.alternatives)
 
 
-CHANGES: Final = frozenset((K.DELETE_TOPICS, K.DELETE_GROUPS, K.OFFSET_DELETE))
-"""What may take away what other cases ask about."""
+def _of_strangers(cases: list[Case], kind: str) -> Iterator[Question]:
+    for number, case in enumerate(cases):
+        yield Question(case, kind, f"u{number % _STRANGERS}")
+        if case.row.listener == BROKER:
+            yield Question(case, f"{kind}, anonymous", "")

@@ -1,6 +1,7 @@
 """The questions, asked of both brokers, and what differs in their answers."""
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,16 +10,18 @@ from typing import Any, Final, NamedTuple
 
 from tests.differential.comparison import Difference, Names, canonical, differences, error_codes
 from tests.differential.rights.brokers import PASSING, Broker, settle
-from tests.differential.rights.cases import CHANGES, Question, values
-from tests.differential.rights.known import is_known
-from tests.unit.broker.authorization_matrix import filled
-from tidelog.wire import codec
-from tidelog.wire.entities import plain
+from tests.differential.rights.cases import Phase, Question
+from tests.differential.rights.known import KNOWN, Known, known_as
+from tests.differential.rights.requests import CHANGES, body, opened
+from tests.unit.broker.authorization_matrix import CODES
 
 TRIES: Final = 3
 WAITS: Final = 20
 AT_ONCE: Final = 12
 SHOWN: Final = 400
+REPORTED_EACH: Final = 1000
+MOST_S: Final = 1800
+"""A run takes a fourth of it on two cores that others use too."""
 COUNTED: Final = frozenset(
     (
         *("base_offset", "end_offset", "high_watermark", "last_stable_offset", "offset"),
@@ -39,19 +42,40 @@ class Kind(NamedTuple):
 
 
 class Matrix:
-    """One run."""
+    """One run: parts, each on brokers of its own."""
 
-    def __init__(self, brokers: tuple[Broker, Broker]) -> None:
-        self._brokers = brokers
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        # Of the part that runs.
+        self._brokers: tuple[Broker, Broker]
         # Guards the counters: some users ask at the same time.
         self._lock = Lock()
         # Questions, by API and kind of principal.
         self.asked: Counter[tuple[str, str]] = Counter()
-        # How often each difference was seen: those that are not known, and those that are, by API.
+        # How often each difference was seen: those that are not known, and those that are.
         self.found: Counter[Kind] = Counter()
-        self.known: Counter[str] = Counter()
+        self.known: Counter[Known] = Counter()
+        # Cases in which an answer had a code that only an authorizer says.
+        self.denied = 0
 
-    def ask_all(self, questions: Iterable[Question]) -> None:
+    @property
+    def took_s(self) -> float:
+        """For how long it has run."""
+        return time.monotonic() - self._begun
+
+    def run(self, brokers: tuple[Broker, Broker], phases: Sequence[Phase]) -> None:
+        """Asks the questions of a part; the entries of its first phase stay."""
+        self._brokers = brokers
+        for number, phase in enumerate(phases):
+            for broker in brokers:
+                broker.add(phase.entries)
+            settle()
+            self._ask_all(phase.questions)
+            if number:
+                for broker in brokers:
+                    broker.remove(phase.entries)
+
+    def _ask_all(self, questions: Iterable[Question]) -> None:
         """Asks the questions: first those that change nothing, of some users at the same time."""
         calm: dict[tuple[str, str], list[Question]] = {}
         changing: list[Question] = []
@@ -80,12 +104,14 @@ class Matrix:
     def _ask(self, brokers: tuple[Broker, Broker], question: Question) -> bool:
         """Compares the answers to a question; whether it was granted. What differs in a new way is
         asked again, since a change may have reached only one of the brokers."""
+        assert self.took_s < MOST_S, f"after {MOST_S} s the run is not at its end"
         tries = 0
         while True:
             answers = [self._answer(broker, question) for broker in brokers]
             shown = [_timeless(canonical(each, Names(), "")) for each in answers]
             every = list(differences(*shown))
-            found = [each for each in every if not is_known(question, each)]
+            reasons = [known_as(question, each) for each in every]
+            found = [each for each, why in zip(every, reasons, strict=True) if why is None]
             is_passing = any(error_codes(each) & PASSING for each in answers)
             tries += 1
             if all(_kind(question, each) in self.found for each in found):
@@ -96,16 +122,19 @@ class Matrix:
         api = question.case.row.key.name
         with self._lock:
             self.asked[api, question.kind] += 1
-            self.known[api] += len(every) > len(found)
+            self.known.update({why for why in reasons if why is not None})
+            self.denied += any(error_codes(each) & CODES for each in answers)
+            total = self.asked.total()
+            if not total % REPORTED_EACH:
+                print(f"{total:,} cases, {self.took_s:.0f} s", flush=True)
             for each in found:
                 self._on_difference(question, each, answers)
         return tries > 1 or any(0 in error_codes(each) for each in answers)
 
     def _answer(self, broker: Broker, question: Question) -> Any:
-        case = question.case
-        kind = codec.request_class(case.row.key, case.version)
-        body = plain(filled(kind, values(question, broker.ids)))
-        return broker.ask(question.listener, question.user, case.row.key, case.version, body)
+        case, request = question.case, body(question, broker.ids)
+        answer = broker.ask(question.listener, question.user, case.row.key, case.version, request)
+        return opened(question, answer)
 
     def _on_difference(self, question: Question, each: Difference, answers: list[Any]) -> None:
         case, kind = question.case, _kind(question, each)
@@ -119,17 +148,19 @@ class Matrix:
             print(f"  {broker.name} answers {str(answer)[:SHOWN]}")
         sys.stdout.flush()
 
-    def report(self, took_s: float) -> None:
+    def report(self) -> None:
         """What was asked, and how often each difference was seen."""
         kinds: Counter[str] = Counter()
-        for (_, kind), count in self.asked.items():
-            kinds[kind] += count
+        for (_, name), count in self.asked.items():
+            kinds[name] += count
         apis = len({api for api, _ in self.asked})
-        print(f"\n{self.asked.total()} cases of {apis} APIs, {took_s:.0f} s")
-        print(", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items())))
-        print(f"known differences in {self.known.total()} cases: {dict(self.known.most_common())}")
-        for each, count in self.found.most_common():
-            print(f"{count:>6} times {' '.join(each)}")
+        print(f"\n{self.asked.total():,} cases of {apis} APIs, {self.took_s:.0f} s")
+        print(", ".join(f"{name}: {count}" for name, count in sorted(kinds.items())))
+        print(f"denied, as a whole or in parts: {self.denied:,}")
+        for each in KNOWN:
+            print(f"{self.known[each]:>6} times known, {each.api.name}: {each.what}")
+        for kind, count in self.found.most_common():
+            print(f"{count:>6} times {' '.join(kind)}")
         print(f"{len(self.found)} differences that are not known")
 
 

@@ -10,6 +10,7 @@ from tidelog.broker.quorum_link import FETCH_VERSION, OLDER_FOR_MS
 from tidelog.env.effects import Closed, CloseReason, Connected, Received
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.model import METADATA_TOPIC
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
@@ -184,11 +185,13 @@ def test_a_fetch_of_the_metadata_log_is_answered_in_the_version_of_its_request()
         assert partition.records_bytes > 0
 
 
-@pytest.mark.parametrize("topic", ["t", ""])
-def test_no_other_log_is_served_on_the_controller_listener(topic):
+@pytest.mark.parametrize(("version", "topic"), [(7, "t"), (12, METADATA_TOPIC), (18, "")])
+def test_no_other_log_is_served_on_the_controller_listener(version, topic):
+    """Goal: a log by its name, which the quorum has no more, or by the id of another."""
     node = OneNode()
-    wanted = wire_fetch.FetchPartition(topic, bytes(16), 0, -1, 0, -1, -1, 1 << 20)
+    wanted = wire_fetch.FetchPartition(topic, b"t" * 16, 0, -1, 0, -1, -1, 1 << 20)
     request = wire_fetch.FetchRequest(-1, -1, 0, 0, 1 << 20, 0, 0, -1, [wanted], [])
     wire = node.client(CONTROLLER)
-    wire.send(wire_fetch.pack_request(12, 3, "stranger", request))
-    assert wire.closed
+    wire.send(wire_fetch.pack_request(version, 3, "stranger", request))
+    _, response = wire_fetch.parse_response(version, wire.frames()[0])
+    assert (response.error_code, response.partitions) == (ErrorCode.INVALID_REQUEST, [])

@@ -37,6 +37,7 @@ from tidelog.kraft.timers import end_epoch_backoff_ms
     [
         (begin(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
         (begin(leader_epoch=2), ErrorCode.FENCED_LEADER_EPOCH),
+        (begin(leader_epoch=2, leader_id=9), ErrorCode.FENCED_LEADER_EPOCH),
         (begin(leader_epoch=3, leader_id=9), ErrorCode.INVALID_REQUEST),
         (begin(leader_epoch=3, leader_id=1), ErrorCode.INVALID_REQUEST),
         (begin(leader_epoch=3, voter_id=2), ErrorCode.INVALID_VOTER_KEY),

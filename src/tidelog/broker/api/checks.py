@@ -34,7 +34,7 @@ from tidelog.security.rights import NOT_ASKED, Operation, Requirement, ResourceT
 from tidelog.wire.acl_values import CLUSTER_NAME
 from tidelog.wire.entities import Entity, extended, has_field, nested
 from tidelog.wire.entities import field as field_of
-from tidelog.wire.values import bytes_of
+from tidelog.wire.values import bytes_of, error, error_of
 
 CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -44,6 +44,8 @@ CODES: Final[Mapping[ResourceType, ErrorCode]] = {
     ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
 }
 """How a denial is answered, by the resource of the last alternative."""
+
+_NO_ERROR: Final = error(ErrorCode.NONE)
 
 Amend = Callable[["Asked", Entity], Entity]
 """From an answer without denied rows to the whole answer."""
@@ -87,7 +89,7 @@ class Asked:
     def leave_out(self, rows: str, array: str, denied: tuple[Entity, ...]) -> None:
         """The handler gets none of these rows, and the answer has these instead."""
         self.request = replace(self.request, **{rows: ()})
-        self.amendments.append(lambda _, answer: extended(answer, array, denied))
+        self.amendments.append(lambda _, answer: with_denied(answer, array, denied))
 
     def amend(self, answer: Entity) -> Entity:
         """The whole answer."""
@@ -105,6 +107,13 @@ class Asked:
             return name or ""
         topic = self.image.topics_by_id.get(topic_id)
         return None if topic is None else topic.name
+
+
+def with_denied(answer: Entity, array: str, rows: tuple[Entity, ...]) -> Entity:
+    """The answer with rows that were denied; an error as a whole has none."""
+    if error_of(field_of(answer, "error_code", _NO_ERROR)) is not ErrorCode.NONE:
+        return answer
+    return extended(answer, array, rows)
 
 
 When = Callable[[Any], bool]
@@ -206,7 +215,7 @@ class Each(Check):
             return
         asked.request = replace(asked.request, **{self.rows: kept})
         made = self.denied_rows(asked, nested(asked.response_type, array), denied)
-        asked.amendments.append(lambda _, answer: extended(answer, array, made))
+        asked.amendments.append(lambda _, answer: with_denied(answer, array, made))
 
     def split(self, asked: Asked, rows: Iterable[Any]) -> tuple[tuple[Any, ...], list[Any]]:
         """Rows that are allowed, and rows that are not."""

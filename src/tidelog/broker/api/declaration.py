@@ -224,7 +224,7 @@ class VoterChangeApi(Declaration):
 
 
 def request_of_entity(header: RequestHeader, frame: memoryview, offset: int) -> Any:
-    """`request_of` of a request that is an entity. Raises `MalformedFrame`."""
+    """`request_of` of a request that is an entity. Raises `ProtocolError`."""
     return quorum_codec.request_of(codec.decode_request(header, frame, offset))
 
 
@@ -243,7 +243,8 @@ class QuorumApi(Declaration, Generic[RequestT, ResponseT]):
     listeners: tuple[Listener, ...] = CONTROLLERS
     requires: tuple[Check, ...] = CLUSTER_ACTION
     request_of: Callable[[RequestHeader, memoryview, int], RequestT]
-    """From the frame, whose body begins at an offset."""
+    """From the frame, whose body begins at an offset. Raises `ProtocolError` for a request that is
+    refused, `MalformedFrame` for bytes that are none."""
     reply_of: Callable[[RequestHeader, ResponseT], list[Chunk]]
     """The framed reply to the request with this header."""
 

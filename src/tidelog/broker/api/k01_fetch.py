@@ -3,9 +3,9 @@
 `fetch_sessions` knows what a request asks for; `replication/` decides what of it is read, and what
 is answered. The Fetch of the controller listener is `k01_quorum_fetch.py`.
 
-On NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH the answer names the leader (KIP-951), if there is
-one. Otherwise Kafka names -1, which no client can use: librdkafka counts it as a change and then
-has no leader at all.
+From version 16 on, an answer of NOT_LEADER_OR_FOLLOWER or FENCED_LEADER_EPOCH names the leader
+(KIP-951), if there is one. Otherwise Kafka names -1, which no client can use: librdkafka counts it
+as a change and then has no leader at all.
 
 **Followers.** A follower's fetch moves the high watermark. A client that passed for a follower
 could have records acknowledged that no replica holds (CVE-2018-1288). So a fetch with a replica id
@@ -44,8 +44,7 @@ from tidelog.wire.fetch import FetchedPartition, FetchPartition, FetchRequest, F
 SENT_VERSION: Final = 18
 """What followers send."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
-FIRST_VERSION_WITH_LEADER_HINTS: Final = 12
-FIRST_VERSION_WITH_ENDPOINTS: Final = 16
+FIRST_VERSION_WITH_LEADERS: Final = 16
 FIRST_VERSION_FOR_FOLLOWER_READS: Final = 11
 
 _READ: Final = on(Operation.READ, ResourceType.TOPIC)
@@ -178,7 +177,10 @@ def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:
 
 
 def _failed(want: FetchPartition, code: ErrorCode) -> FetchedPartition:
-    return FetchedPartition(want.topic, want.topic_id, want.partition, code, -1, -1, -1, [], 0)
+    # As in Kafka, null only beside what a replica answers.
+    is_of_replica = code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    place = want.topic, want.topic_id, want.partition
+    return FetchedPartition(*place, code, -1, -1, -1, [], 0, aborted=None if is_of_replica else [])
 
 
 def on_reply(node: Node, call: FetchCall, response: FetchResponse, now: Instant) -> None:
@@ -187,7 +189,7 @@ def on_reply(node: Node, call: FetchCall, response: FetchResponse, now: Instant)
     if call.denied:
         response = response._replace(partitions=[*response.partitions, *call.denied])
     version = context.header.api_version
-    if version >= FIRST_VERSION_WITH_LEADER_HINTS and any(
+    if version >= FIRST_VERSION_WITH_LEADERS and any(
         answer.error_code in _STALE_LEADER for answer in response.partitions
     ):
         response = _with_leaders(node, context, response)
@@ -210,11 +212,8 @@ def _packed(context: RequestContext, response: FetchResponse) -> list[Chunk]:
 
 def _with_leaders(node: Node, context: RequestContext, response: FetchResponse) -> FetchResponse:
     answers, leaders = with_leaders(node.image, response.partitions, _STALE_LEADER)
-    response = response._replace(partitions=answers)
-    if context.header.api_version >= FIRST_VERSION_WITH_ENDPOINTS:
-        endpoints = node_endpoints(node.image, leaders, context.listener)
-        response = response._replace(node_endpoints=endpoints)
-    return response
+    endpoints = node_endpoints(node.image, leaders, context.listener)
+    return response._replace(partitions=answers, node_endpoints=endpoints)
 
 
 API: Final = HotApi(

@@ -88,6 +88,6 @@ API: Final = LocalApi(
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(0, 1),
-    requires=(cluster(Operation.DESCRIBE_CONFIGS),),
+    requires=(cluster(Operation.DESCRIBE_CONFIGS, renamed={"entries": None}),),
     handle=handle,
 )

@@ -22,5 +22,5 @@ API: Final = ControllerApi(
     requires=CLUSTER_ACTION,
     message=Shape(AllocateProducerIds),
     result=RESULT,
-    refusal_of=refused_at_top(producer_id_start=-1, producer_id_len=0),
+    refusal_of=refused_at_top(producer_id_start=0, producer_id_len=0),
 )

@@ -23,7 +23,7 @@ _IDENTITIES: Final = frozenset(
 Others = Mapping[str, Any]
 """Fields of an answer whose value is not what the request has under that name: the name of the
 field in the request, or, unless it is a text, the value itself. An array is shown then even beside
-a code."""
+a code; one whose value is `None` is null."""
 _NO_OTHERS: Final[Others] = {}
 
 
@@ -47,6 +47,8 @@ def mirrored(
             values[name] = code
         elif name == "error_message":
             values[name] = message
+        elif is_array(item) and renamed.get(name, name) is None:
+            values[name] = None
         elif is_array(item):
             given = () if has_code and name not in renamed else _given(source, name, renamed)
             values[name] = [

@@ -124,9 +124,8 @@ def test_not_the_leader_names_the_leader(node, wire, version):
     response = fetch(wire, version, request(wanted(node, "far")))
     (answer,) = response.partitions
     assert answer.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if version >= 12:
-        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 0)
     if version >= 16:
+        assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 0)
         ((node_id, end, rack),) = response.node_endpoints
         assert (node_id, end.host, end.port, rack) == (2, "host2", 9092, "rack2")
 

@@ -18,7 +18,7 @@ def test_there_and_back(broker):
     assert module.API.response_of(entity) == result
     refused = Refused(ErrorCode.STALE_BROKER_EPOCH, "stale")
     entity = answered(KEY, 0, module.API.answer(broker, 0, None, refused))
-    assert (entity.producer_id_start, entity.producer_id_len) == (-1, 0)
+    assert (entity.producer_id_start, entity.producer_id_len) == (0, 0)
     assert module.API.response_of(entity).error_code is ErrorCode.STALE_BROKER_EPOCH
 
 

@@ -70,7 +70,10 @@ IDENTITY: Final = (
 )
 """Fields that say what a row is about; rows are sorted by them before all else."""
 
-UNORDERED: Final = ("subscribed_topic_names", "isr_nodes", "eligible_leader_replicas")
+UNORDERED: Final = (
+    *("subscribed_topic_names", "isr_nodes", "eligible_leader_replicas"),
+    "partitions",
+)
 """Fields with values in any order."""
 
 NOT_DRAWN: Final = RECORDS_AT + 1000

@@ -49,7 +49,11 @@ def _is_of_client_metrics(step: Step, difference: Difference) -> bool:
     return any(row["resource_type"] == CLIENT_METRICS for row in step.body["resources"])
 
 
-_NO_CONFIGS: Final = "Client metrics have no configurations of their own: INVALID_REQUEST."
+NO_SHARE_LEADER: Final = (
+    "Beside an error of a partition, Kafka names the leader 0 in ShareFetch, which may not exist. "
+    "Tidelog names no leader: -1."
+)
+NO_CONFIGS: Final = "Client metrics have no configurations of their own: INVALID_REQUEST."
 _GONE_GROUP: Final = (
     "A group whose last offset was deleted, or none of whose offsets could be committed, stays in "
     "Kafka's memory as an empty group until the next expiry or start. In Tidelog a group exists "
@@ -99,8 +103,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "A request that names a resource twice gets no answer from Kafka. Tidelog refuses it.",
         _is_never,
     ),
-    Known(K.ALTER_CONFIGS, "error_code", _NO_CONFIGS, _is_of_client_metrics),
-    Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _NO_CONFIGS, _is_of_client_metrics),
+    Known(K.ALTER_CONFIGS, "error_code", NO_CONFIGS, _is_of_client_metrics),
+    Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", NO_CONFIGS, _is_of_client_metrics),
     Known(
         K.DESCRIBE_SHARE_GROUP_OFFSETS,
         "(waiting)",
@@ -130,6 +134,29 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(K.ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
     Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
     Known(K.DESCRIBE_CONFIGS, "configs", _BROKER_CONFIGS, _is_broker),
+    *(
+        Known(
+            K.SHARE_FETCH,
+            f"current_leader.{field}",
+            NO_SHARE_LEADER,
+            lambda step, difference: (difference.kafka, difference.tidelog) == ("0", "-1"),
+        )
+        for field in ("leader_id", "leader_epoch")
+    ),
+    Known(
+        K.DESCRIBE_CONFIGS,
+        "configs",
+        "Tidelog assigns the partitions of a group within the heartbeat, so a group has no "
+        "configurations of when and where that happens.",
+        lambda step, difference: "consumer.assignment.interval.ms" in difference.kafka,
+    ),
+    Known(
+        K.JOIN_GROUP,
+        "generation_id",
+        "A member of the classic protocol takes the place of a static member of a consumer group "
+        "that has not left: Kafka names the generation 0. Tidelog names the epoch of the group.",
+        lambda step, difference: difference.kafka == "0",
+    ),
     Known(
         K.CONSUMER_GROUP_HEARTBEAT,
         "member_epoch",

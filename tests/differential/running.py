@@ -119,6 +119,8 @@ class Pair:
                     return Outcome(sent, None, ())
                 if found := self._compare(by_number[number]):
                     return Outcome(sent, by_number[number], found)
+            if UNEXPECTED in error_codes(self.sides[0].answers.get(step.number)):
+                return Outcome(sent, None, ())
             if waits := self._unequal_waits():
                 known = is_known(*waits)
                 return Outcome(sent, None if known else waits[0], () if known else (waits[1],))

@@ -131,6 +131,9 @@ def _decide_resource(
     resource = _existing(view, item)
     current = view.image.configs.get(resource, {})
     written = _operate(resource, item.changes, current)
+    if resource == ConfigResource(GROUP_RESOURCE, ""):
+        text = "Default group resources are not allowed."
+        raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     if replaces:
         kept = {change.name for change in item.changes}
         written = {**{name: None for name in current if name not in kept}, **written}
@@ -186,11 +189,7 @@ def _existing(view: View, item: ConfigResourceChange) -> ConfigResource:
             raise ProtocolError(
                 ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found."
             )
-    elif item.resource_type == GROUP_RESOURCE:
-        if not name:
-            text = "Default group resources are not allowed."
-            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
-    elif item.resource_type != TOPIC_RESOURCE:
+    elif item.resource_type not in (GROUP_RESOURCE, TOPIC_RESOURCE):
         text = f"Unsupported config resource type {item.resource_type}."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     return ConfigResource(item.resource_type, name)

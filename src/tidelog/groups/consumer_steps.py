@@ -112,12 +112,16 @@ class ConsumerSteps:
         known = draft.group.subscriptions.get(member_id)
         before = known or Subscription()
         regex = wanted.regex or ""
+        is_other = (before.regex or "") != regex
         if regex and regex not in draft.group.regexes:
-            draft.write((Kind.REGEX, regex, self._resolve(draft, regex, now)))
+            resolved = self._resolve(draft, regex, now)
+            draft.write((Kind.REGEX, regex, resolved))
+            # As in Kafka, one that matches nothing begins no epoch.
+            is_other = is_other and bool(resolved.topics)
         if known != wanted:
             draft.write((Kind.SUBSCRIPTION, member_id, wanted))
             self._drop_unused(draft, before.regex or "")
-        return before.topic_names != wanted.topic_names or (before.regex or "") != regex
+        return is_other or before.topic_names != wanted.topic_names
 
     def _resolve(self, draft: Draft, regex: str, now: Instant) -> ResolvedRegex:
         """The topics that it matches and the member may describe, as in Apache Kafka: the others of

@@ -86,7 +86,9 @@ class Queries:
     def describe_shares(self, request: DescribeShareGroup, reply_to: ReplyTo) -> None:
         """Answers at once, from what is committed."""
         image = self._env.kernel.committed.get(request.group_id)
-        if image is None or image.shares is None:
+        if not request.group_id:
+            result = DescribeShareGroupResult(ErrorCode.INVALID_GROUP_ID)
+        elif image is None or image.shares is None:
             why = "not found" if image is None else "is not a share group"
             text = f"Group {request.group_id} {why}."
             result = DescribeShareGroupResult(ErrorCode.GROUP_ID_NOT_FOUND, error_message=text)

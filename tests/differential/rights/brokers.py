@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from tests.differential.__main__ import CONFIG, KAFKA_CONFIG, have_coordinators
 from tests.differential.comparison import error_codes
-from tests.differential.rights.cases import ADDRESS, ANONYMOUS, CLIENTS, ROOT, TIMEOUT_MS
+from tests.differential.rights.cases import (
+    ADDRESS,
+    ANONYMOUS,
+    CLIENTS,
+    CONSUMERS,
+    ROOT,
+    SHARERS,
+    TIMEOUT_MS,
+)
 from tests.differential.running import PASSING as PASSING_CODES
 from tests.differential.sides import CLOSED, Side
 from tests.differential.steps import Step
@@ -27,10 +35,16 @@ from tidelog.wire.api import VersionRange
 PASSWORD: Final = "s3cret"
 READY_S: Final = 60
 SETTLED_S: Final = 0.1
+STAY_MS: Final = 3_600_000
 PASSING: Final = PASSING_CODES | {41}
 """Codes that may pass; 41 is NOT_CONTROLLER."""
 MOST_USERS: Final = 3000
 """All that any run needs: users are configured before the versions of the brokers are known."""
+MEMBER: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+_WITH_MEMBERS: Final = (
+    (K.CONSUMER_GROUP_HEARTBEAT, 1, CONSUMERS),
+    (K.SHARE_GROUP_HEARTBEAT, 1, SHARERS),
+)
 _BATCH: Final = 500
 _ANY: Final = {
     **dict.fromkeys(("resource_type_filter", "pattern_type_filter"), 1),
@@ -113,6 +127,17 @@ class Broker:
             return not error_codes(answer) & PASSING
 
         wait_until(is_committed, READY_S, "the group")
+        for key, version, name in _WITH_MEMBERS:
+            wait_until(lambda key=key, v=version, n=name: self._joins(key, v, n), READY_S, name)
+
+    def _joins(self, key: K, version: int, group: str) -> bool:
+        """The group's one member joins, again if need be; whether it has the topic as it is now."""
+        who = {"group_id": group, "member_id": MEMBER, "member_epoch": 0, "rack_id": None}
+        who |= {"subscribed_topic_names": (PRESENT,), "rebalance_timeout": TIMEOUT_MS}
+        who |= dict.fromkeys(("instance_id", "subscribed_topic_regex", "server_assignor"))
+        answer = self.root(key, version, **who, topic_partitions=())
+        rows = answer["assignment"] and answer["assignment"]["topic_partitions"]
+        return bool(rows) and rows[0]["topic_id"] == self.ids[PRESENT]
 
     def _topic(self) -> Any:
         asked = {"name": PRESENT, "topic_id": bytes(16)}
@@ -234,6 +259,14 @@ def _properties(ports: dict[str, int]) -> dict[str, str]:
         "listener.name.clients.plain.sasl.jaas.config": jaas,
         "listener.name.controller.plain.sasl.jaas.config": jaas,
         "super.users": f"User:{ROOT}",
+        # Members that send no heartbeats stay.
+        **dict.fromkeys(
+            (
+                *("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+                *("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
+            ),
+            str(STAY_MS),
+        ),
     }
 
 

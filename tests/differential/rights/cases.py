@@ -11,6 +11,7 @@ Under `allow.everyone.if.no.acl.found` a resource that no entry is about is open
 users without entries of their own ask, and each phase has an entry of another user.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -31,16 +32,21 @@ from tests.unit.broker.authorization_matrix import (
 )
 from tests.unit.broker.rights_table import (
     ACTION,
+    ALTER_CONFIGS,
     BROKER,
     CLUSTER,
     CONTROLLER,
+    CREATE,
     DELETE,
     DESCRIBE,
+    DESCRIBE_CONFIGS,
     GROUP,
     NEEDS,
     READ,
     TOPIC,
     TXN,
+    WRITE,
+    WRITE_TXN,
     Need,
     Row,
     cluster,
@@ -49,6 +55,8 @@ from tests.unit.broker.rights_table import (
 )
 from tidelog.broker.api.catalogue import APIS
 from tidelog.metadata.acls import AclEntry
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
 from tidelog.security.acl_index import EVERYBODY
 from tidelog.wire.acl_values import CLUSTER_NAME
 from tidelog.wire.api import ApiKey as K
@@ -61,8 +69,19 @@ CLIENTS, ANONYMOUS = "CLIENTS", "PLAINTEXT"
 """The listener with logins, and the one without."""
 ADDRESS: Final = "127.0.0.1"
 TIMEOUT_MS: Final = 10_000
+CONSUMERS, SHARERS = "consumers", "sharers"
+"""Groups with a member who reads the topic that is there."""
+BROKER_LOGGER, CLIENT_METRICS = 8, 16
 STRANGER: Final = "User:ANONYMOUS"
 """Who has not logged in."""
+
+
+def transactional() -> bytes:
+    """A batch of a transaction that was never begun."""
+    record = Record(int(time.time() * 1000), None, b"value")
+    producer = {"producer_id": 1_000_000, "producer_epoch": 0, "base_sequence": 0}
+    return build_batch([record], **producer, is_transactional=True)
+
 
 _MORE: Final = (
     Row(K.METADATA, (topic(DESCRIBE),), {"name": None}, versions=(12, 99)),
@@ -77,8 +96,29 @@ _MORE: Final = (
     Row(K.DESCRIBE_TOPIC_PARTITIONS, (topic(DESCRIBE),), {"topics": (), "cursor": None}),
     Row(K.DESCRIBE_TRANSACTIONS, (Need(0, ((DESCRIBE, TXN),)), topic(DESCRIBE))),
     Row(K.DESCRIBE_GROUPS, (group(DESCRIBE), group(READ))),
+    Row(K.PRODUCE, (WRITE_TXN, topic(WRITE)), {"records": transactional()}, versions=(3, 99)),
+    Row(
+        K.CREATE_TOPICS,
+        (Need(29, ((CREATE, CLUSTER), (CREATE, TOPIC))), topic(DESCRIBE_CONFIGS)),
+        {"num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()},
+        versions=(5, 99),
+    ),
+    *(
+        Row(key, (cluster(operation),), {"resource_type": kind})
+        for key, operation in (
+            (K.DESCRIBE_CONFIGS, DESCRIBE_CONFIGS),
+            (K.ALTER_CONFIGS, ALTER_CONFIGS),
+            (K.INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS),
+        )
+        for kind in (BROKER_LOGGER, CLIENT_METRICS)
+    ),
+    *(
+        Row(key, (group(DESCRIBE), topic(DESCRIBE)), {"group_ids": name})
+        for key, name in ((K.CONSUMER_GROUP_DESCRIBE, CONSUMERS), (K.SHARE_GROUP_DESCRIBE, SHARERS))
+    ),
 )
-"""Lists, what is asked for by id, and what shows operations."""
+"""Lists, what is asked for by id, what shows operations or configurations, types of resources that
+belong to the cluster, transactions, and members of groups who have topics."""
 _ON_BOTH: Final = (
     *(K.CREATE_TOPICS, K.DELETE_TOPICS, K.CREATE_PARTITIONS, K.DELETE_ACLS, K.ALTER_CONFIGS),
     *(K.INCREMENTAL_ALTER_CONFIGS, K.ALTER_PARTITION_REASSIGNMENTS, K.UPDATE_FEATURES),

@@ -4,8 +4,9 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from tests.differential import known
 from tests.differential.comparison import Difference
-from tests.differential.rights.cases import ANONYMOUS, Question
+from tests.differential.rights.cases import ANONYMOUS, BROKER_LOGGER, CLIENT_METRICS, Question
 from tests.unit.broker.authorization_matrix import INVALID, PRESENT
 from tests.unit.broker.rights_table import CONTROLLER
 from tidelog.wire.api import ApiKey as K
@@ -47,8 +48,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         frozenset(
             (f"{_PARTITION}current_leader.leader_id", f"{_PARTITION}current_leader.leader_epoch")
         ),
-        "Beside an error of a partition, Kafka names the leader 0 in ShareFetch, which may not "
-        "exist. Tidelog names no leader: -1.",
+        known.NO_SHARE_LEADER,
         lambda question, difference: difference.tidelog == "-1",
     ),
     Known(
@@ -67,6 +67,28 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda question, difference: (
             question.case.name == INVALID and (difference.kafka, difference.tidelog) == ("17", "29")
         ),
+    ),
+    Known(
+        K.ALTER_CONFIGS,
+        frozenset(("responses.error_code",)),
+        "The logger of a broker: Kafka looks at the type before the rights. Tidelog authorizes "
+        "first.",
+        lambda question, difference: (
+            question.case.row.values["resource_type"] == BROKER_LOGGER
+            and (difference.kafka, difference.tidelog) == ("42", "31")
+        ),
+    ),
+    *(
+        Known(
+            key,
+            frozenset(("responses.error_code",)),
+            known.NO_CONFIGS,
+            lambda question, difference: (
+                question.case.row.values["resource_type"] == CLIENT_METRICS
+                and (difference.kafka, difference.tidelog) == ("0", "42")
+            ),
+        )
+        for key in (K.ALTER_CONFIGS, K.INCREMENTAL_ALTER_CONFIGS)
     ),
     Known(
         K.FETCH_SNAPSHOT,

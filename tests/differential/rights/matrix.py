@@ -26,6 +26,7 @@ COUNTED: Final = frozenset(
     (
         *("base_offset", "end_offset", "high_watermark", "last_stable_offset", "offset"),
         *("leader_epoch", "producer_epoch", "partition_epoch"),
+        *("group_epoch", "assignment_epoch", "member_epoch"),
     )
 )
 """Fields whose values depend on which user came first, and on elections; negative ones do not."""

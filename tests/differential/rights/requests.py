@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.differential.rights.cases import TIMEOUT_MS, Question
+from tests.differential.rights.cases import BROKER_LOGGER, CLIENT_METRICS, TIMEOUT_MS, Question
 from tests.differential.sides import encoded
 from tests.differential.steps import Step
 from tests.unit.broker.authorization_matrix import PRESENT, filled, values_of
@@ -54,6 +54,8 @@ _USUAL: Final = {
 _CONFIGS: Final = {
     2: {"name": "retention.ms", "value": "604800000"},
     4: {"name": "log.cleaner.threads", "value": "1"},
+    BROKER_LOGGER: {"name": "kafka.server.KafkaApis", "value": "INFO"},
+    CLIENT_METRICS: {"name": "interval.ms", "value": "1000"},
     32: {"name": "consumer.session.timeout.ms", "value": "45000"},
 }
 """Names that the configurations of each type of resource have."""

@@ -235,6 +235,14 @@ def test_a_regular_expression_finds_topics_that_come():
     assert not rig.group().regexes
 
 
+def test_a_regular_expression_that_matches_nothing_begins_no_epoch():
+    rig = Consumers(topics={"people": 1})
+    epoch = rig.join("a", topic_names=("people",)).member_epoch
+    answer = rig.beat(member_id="a", member_epoch=epoch, regex="nothing.*")
+    assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, epoch)
+    assert "nothing.*" in rig.group().regexes
+
+
 def test_what_a_member_does_not_want_any_more_goes_at_once():
     rig = Consumers(topics={"t": 2, "u": 2})
     a = Client(rig, "a", "t", "u")

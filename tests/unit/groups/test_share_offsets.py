@@ -101,4 +101,5 @@ def test_a_group_is_deleted_when_its_states_are():
     assert done == DeleteGroupResult(ErrorCode.NONE)
     assert rig.coordinator.committed.get("g") is None
     assert rig.ask(DescribeShareGroup("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
+    assert rig.ask(DescribeShareGroup("")).error_code is ErrorCode.INVALID_GROUP_ID
     assert Sharers(rig.partition).coordinator.committed.get("g") is None

@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 from tidelog.broker.api.answers import reply
 from tidelog.broker.api.checks import Asked, Check, Each, Every, Operations, group
 from tidelog.broker.api.gathering import Gathering
-from tidelog.broker.api.mirroring import SENTENCE
+from tidelog.broker.api.mirroring import mirrored
 from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import call_for
@@ -25,8 +25,8 @@ from tidelog.metadata.image import MetadataImage
 from tidelog.model import TopicId
 from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import NOT_ASKED, Operation, ResourceType, authorized_operations, on
-from tidelog.wire.entities import Entity
-from tidelog.wire.values import error, millis
+from tidelog.wire.entities import Entity, nested
+from tidelog.wire.values import millis
 
 Row = dict[str, object]
 DescribedT = TypeVar("DescribedT", DescribeConsumerGroupResult, DescribeShareGroupResult)
@@ -37,24 +37,20 @@ class Node(HasGroups, Protocol):
 
 
 class _HiddenMembers(Check):
-    """Members are shown to those who may describe all topics that are assigned to any of them."""
+    """A group is shown to those who may describe all topics that are assigned to its members."""
 
     rights = on(Operation.DESCRIBE, ResourceType.TOPIC, condition="assigned topics")
 
     def apply(self, asked: Asked) -> None:
-        """Hides the members."""
+        """Hides all but the name of the group."""
         asked.amendments.append(self._hidden)
 
     def _hidden(self, asked: Asked, answer: Entity) -> Entity:
+        row_type, code = nested(asked.response_type, "groups"), ErrorCode.TOPIC_AUTHORIZATION_FAILED
         groups = [
             group
             if all(asked.access.meets(self.rights, name) for name in _assigned(group))
-            else replace(
-                group,
-                error_code=error(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-                error_message=SENTENCE,
-                members=(),
-            )
+            else mirrored(row_type, group.group_id, code, blank=0)
             for group in answer.groups
         ]
         return replace(answer, groups=tuple(groups))

@@ -64,9 +64,15 @@ def acknowledge(
     may_renew = field(request, "is_renew_ack", False)
 
     def finish(outcomes: list[_Outcome]) -> None:
-        codes = {place: code for (place, _), (code, _) in zip(asked, outcomes, strict=True)}
+        # As in Kafka: where nothing was acknowledged, only errors are rows.
+        codes = {
+            place: code
+            for (place, _), (code, _) in zip(asked, outcomes, strict=True)
+            if handed or code is not ErrorCode.NONE
+        }
         on_done(codes, max((at for _, at in outcomes), default=now))
 
+    handed: list[SharedPartition] = []
     gathering = Gathering[_Outcome](len(asked), finish)
     for index, (place, row) in enumerate(asked):
         take = gathering.part(index)
@@ -82,6 +88,7 @@ def acknowledge(
             Acknowledgement(each.first_offset, each.last_offset, each.acknowledge_types)
             for each in batches
         ]
+        handed.append(place)
         sharing.held.acknowledge(
             ShareKey(member.group_id, *place), member.member_id, wanted, _as_pair(take), now
         )

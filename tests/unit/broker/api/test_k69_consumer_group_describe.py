@@ -6,7 +6,10 @@ import pytest
 from tests.unit.broker.api.group_client import commit, one_node
 from tests.unit.broker.api.test_k68_consumer_group_heartbeat import beat, enter
 from tests.unit.broker.api.wire_turns import versions
+from tests.unit.broker.secured_node import GROUP, READ, add, as_user, entry
+from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.errors import ErrorCode
+from tidelog.security.rights import NOT_ASKED
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import field
 from tidelog.wire.values import error_of, millis
@@ -86,3 +89,13 @@ def test_without_a_coordinator(wire):
     (group,) = described(wire, 1, "g")
     assert error_of(group.error_code) is ErrorCode.NOT_COORDINATOR
     assert described(wire, 1) == ()
+
+
+def test_a_group_with_a_hidden_topic_shows_its_name_alone():
+    node = one_node(authorizer_class_name=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
+    enter(node.client())
+    add(node, entry(READ, "g", resource_type=GROUP))
+    (group,) = described(as_user(node, "ada"), 1, "g")
+    assert error_of(group.error_code) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    shown = (group.group_id, group.group_state, group.group_epoch, group.assignor_name)
+    assert (*shown, group.members, group.authorized_operations) == ("g", "", 0, "", (), NOT_ASKED)

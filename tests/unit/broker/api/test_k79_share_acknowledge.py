@@ -35,6 +35,7 @@ def test_partitions_that_no_member_fetched_are_unknown(node):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert code(sharer.acknowledge(1, (0, 0, 1))) is unknown
     assert code(sharer.acknowledge(7, (0, 0, 1))) is unknown
+    assert not sharer.acknowledge(0).responses, "without acknowledgements only errors are rows"
     topics = [{"topic_id": uuid_of(b"u" * 16), "partitions": [{"partition_index": 0,
                "acknowledgement_batches": ()}]}]  # fmt: skip
     assert code(sharer.acknowledge(0, topics=topics)) is ErrorCode.UNKNOWN_TOPIC_ID

@@ -106,6 +106,12 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(K.ALTER_CONFIGS, "error_code", NO_CONFIGS, _is_of_client_metrics),
     Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", NO_CONFIGS, _is_of_client_metrics),
     Known(
+        K.DESCRIBE_CONFIGS,
+        "configs",
+        NO_CONFIGS,
+        lambda step, difference: difference.tidelog == "[]" and "interval.ms" in difference.kafka,
+    ),
+    Known(
         K.DESCRIBE_SHARE_GROUP_OFFSETS,
         "(waiting)",
         "For a partition that does not exist Kafka gives no answer. Tidelog gives the offset -1.",
@@ -121,7 +127,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         K.PRODUCE,
         "partition_responses.error_code",
         "A Produce with wrong acks and something else that is wrong: Kafka looks at the records "
-        "or at the producer, Tidelog at the acks (INVALID_REQUIRED_ACKS).",
+        "or at the producer, and begins its transaction. Tidelog looks at the acks "
+        "(INVALID_REQUIRED_ACKS).",
         lambda step, difference: difference.tidelog == "21",
     ),
     Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),

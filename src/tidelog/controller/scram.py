@@ -27,45 +27,53 @@ def decide_alter_scram(view: View, request: AlterScramCredentials) -> Controller
     changes: tuple[ScramDeletion | ScramUpsertion, ...] = request.deletions + request.upsertions
     # By user.
     results: dict[str, ScramResult] = {}
-    changed: dict[str, MetadataRecord] = {}
+    changed: dict[str, ScramDeletion | ScramUpsertion] = {}
     for change in changes:
         name = change.name
         if name in results and name not in changed:
             continue
         try:
-            record = _record(view, change)
             if name in changed:
                 text = "A user credential cannot be altered twice in the same request"
                 raise ProtocolError(ErrorCode.DUPLICATE_RESOURCE, text)
+            _check(view, change)
         except ProtocolError as error:
             changed.pop(name, None)
             results[name] = ScramResult(name, error.code, error.message)
         else:
-            changed[name], results[name] = record, ScramResult(name)
-    records = list(changed.values())
+            changed[name], results[name] = change, ScramResult(name)
+    records: list[MetadataRecord] = []
+    for name, change in changed.items():
+        try:
+            records.append(_record(change))
+        except ProtocolError as error:
+            results[name] = ScramResult(name, error.code, error.message)
     view.check_atomic(records)
     return ControllerDecision(AlterScramCredentialsResult(tuple(results.values())), records)
 
 
-def _record(view: View, change: ScramDeletion | ScramUpsertion) -> MetadataRecord:
+def _check(view: View, change: ScramDeletion | ScramUpsertion) -> None:
     if not change.name:
         raise _unacceptable("Username must not be empty")
-    mechanism = SCRAM_MECHANISMS.get(change.mechanism)
-    if mechanism is None:
+    if change.mechanism not in SCRAM_MECHANISMS:
         raise ProtocolError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(change, ScramDeletion):
         if view.image.scram_credential(change.name, change.mechanism) is None:
             text = "Attempt to delete a user credential that does not exist"
             raise ProtocolError(ErrorCode.RESOURCE_NOT_FOUND, text)
-        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
-    if change.iterations < MIN_SCRAM_ITERATIONS:
+    elif change.iterations < MIN_SCRAM_ITERATIONS:
         raise _unacceptable("Too few iterations")
-    if change.iterations > MAX_SCRAM_ITERATIONS:
+    elif change.iterations > MAX_SCRAM_ITERATIONS:
         raise _unacceptable("Too many iterations")
+
+
+def _record(change: ScramDeletion | ScramUpsertion) -> MetadataRecord:
+    if isinstance(change, ScramDeletion):
+        return RemoveUserScramCredentialRecord(name=change.name, mechanism=change.mechanism)
     if not change.salted_password:
         raise ProtocolError(ErrorCode.UNKNOWN_SERVER_ERROR, "The salted password is empty")
-    salted, salt = change.salted_password, change.salt
-    return scram_record(change.name, mechanism, salted, salt, change.iterations)
+    mechanism, salted = SCRAM_MECHANISMS[change.mechanism], change.salted_password
+    return scram_record(change.name, mechanism, salted, change.salt, change.iterations)
 
 
 def _unacceptable(text: str) -> ProtocolError:

@@ -116,8 +116,6 @@ class Membership:
     def _leave(self, group: ClassicGroup, leaver: Leaver, now: Instant) -> ErrorCode:
         member_id = leaver.member_id
         if member_id in group.pending:
-            if leaver.group_instance_id is not None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
             self._rebalances.withdraw(group, member_id)
             return ErrorCode.NONE
         if member_id == NO_MEMBER and leaver.group_instance_id is not None:

@@ -83,6 +83,8 @@ def test_a_user_that_is_named_twice_is_not_changed():
     )
     assert results == [("old", ErrorCode.DUPLICATE_RESOURCE), ("new", ErrorCode.DUPLICATE_RESOURCE)]
     assert records == []
+    results, _ = decide(upsertion("new", salted=b""), upsertion("new"))
+    assert results == [("new", ErrorCode.DUPLICATE_RESOURCE)]
 
 
 def test_a_salted_password_is_not_shown():

@@ -161,7 +161,8 @@ def test_the_protocol_is_looked_at_before_the_state(rig):
 
 def test_a_member_id_that_is_given_back_makes_a_stable_group_rebalance(rig):
     (first,) = rig.group_of("a")
-    assert rig.ask(leave(rig.join_new("b"))).leavers[0][1] is ErrorCode.NONE
+    leaver = Leaver(rig.join_new("b"), "an instance")
+    assert rig.ask(LeaveGroup("g", (leaver,))).leavers == ((leaver, ErrorCode.NONE),)
     assert rig.ask(heartbeat(first, 1)).error_code is ErrorCode.REBALANCE_IN_PROGRESS
 
 

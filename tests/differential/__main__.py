@@ -55,6 +55,7 @@ KAFKA_CONFIG: Final = {
 once a second; then the heartbeat that has the assignment would depend on time."""
 
 SHRINKING_TRIES: Final = 30
+REPORTED_EACH: Final = 1000
 READY_S: Final = 30
 SHOWN: Final = 300
 
@@ -194,8 +195,11 @@ def main() -> int:
         search = Search(pair, shrinks=not options.no_shrinking)
         number = 0
         while search.steps < options.steps:
+            before = search.steps
             search.run(seed + number)
             number += 1
+            if search.steps // REPORTED_EACH > before // REPORTED_EACH:
+                print(f"{search.steps:,} steps, {time.monotonic() - begun:.0f} s", flush=True)
     took = time.monotonic() - begun
     tried = {key for key, _ in search.sent if key in {int(one) for one in DRAWS}}
     print(f"\n{search.steps} steps in {number} sequences, {len(tried)} APIs, {took:.0f} s")

@@ -148,7 +148,7 @@ def produce(draft: Draft, usual: str) -> None:
         one.slot,
         draft.prng.between(3, draft.versions[K.PRODUCE].max_version),
         transactional_id=Name(one.name) if one.name and batch.transactional else None,
-        # A refused one has begun its transaction in Kafka, so what comes after could not be compared.
+        # One that is refused has begun its transaction in Kafka.
         acks=draft.good_or(-1, 1) if batch.transactional else draft.good_or(-1, 1, 5),
         timeout=30_000,
         topic_data=[

@@ -104,12 +104,12 @@ class ConsumerGroup(EpochGroup[ConsumerRecord, Current]):
         return set().union(*(self.topics_of(each) for each in self.subscriptions.values()))
 
     def assignor(self, default: str) -> str:
-        """The one that most members prefer; of two, the first by name."""
+        """The one that most members prefer; of two, as in Kafka, the last by name: `uniform`."""
         votes: dict[str, int] = {}
         for each in self.subscriptions.values():
             if each.assignor is not None:
                 votes[each.assignor] = votes.get(each.assignor, 0) + 1
-        return min(votes, key=lambda name: (-votes[name], name), default=default)
+        return max(votes, key=lambda name: (votes[name], name), default=default)
 
     def check(self, group_id: str) -> None:
         """Asserts the invariants."""

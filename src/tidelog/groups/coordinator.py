@@ -249,7 +249,6 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
 
 
 _REFUSED_TO_SHARE_GROUPS: Final[dict[type, ErrorCode]] = {
-    messages.JoinGroup: ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
     messages.CommitOffsets: ErrorCode.GROUP_ID_NOT_FOUND,
     messages.CommitInTransaction: ErrorCode.GROUP_ID_NOT_FOUND,
 }

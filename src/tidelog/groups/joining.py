@@ -61,6 +61,8 @@ class Joining:
         low, high = config.min_session_timeout_ms, config.max_session_timeout_ms
         if not low <= request.session_timeout_ms <= high:
             return ErrorCode.INVALID_SESSION_TIMEOUT
+        if self._env.shares(request.group_id) is not None:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         member_id = request.member_id
         if group is None:
             if member_id != NO_MEMBER:

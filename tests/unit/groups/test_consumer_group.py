@@ -51,6 +51,8 @@ def test_what_its_records_say(group):
     assert group.topics() == {"t", "u1", "u2"}
     assert group.assignor("uniform") == "range"
     assert ConsumerGroup().assignor("uniform") == "uniform"
+    one_each = {name: Subscription(assignor=name) for name in ("range", "uniform")}
+    assert ConsumerGroup(subscriptions=one_each).assignor("range") == "uniform", "as in Kafka"
 
 
 def test_the_order_of_its_records_does_not_matter(group):

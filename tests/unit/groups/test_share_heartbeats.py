@@ -165,6 +165,8 @@ def test_a_group_has_one_type():
         "g", "", None, "c", "/h", 3000, 3000, "consumer", (GroupProtocol("range", b""),)
     )
     assert rig.ask(join).error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    hasty = join._replace(session_timeout_ms=1)
+    assert rig.ask(hasty).error_code is ErrorCode.INVALID_SESSION_TIMEOUT
     consumer = ConsumerGroupHeartbeat(
         "g", "x", 0, "c", "/h", rebalance_timeout_ms=1000, topic_names=("t",), held=()
     )

@@ -69,8 +69,14 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         if row.partition_index in topic.image.partitions
     )
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_older = context.header.api_version < FIRST_VERSION_WITH_GROUP_NOT_FOUND
 
     def answer(response: Response) -> None:
+        is_missing = isinstance(response, Refused) and (
+            response.error_code is ErrorCode.GROUP_ID_NOT_FOUND
+        )
+        if is_missing and is_older and request.generation_id_or_member_epoch >= 0:
+            response = Refused(ErrorCode.ILLEGAL_GENERATION)
         context.answer(_response(context, topics, unknown, response))
 
     if not offsets:
@@ -103,9 +109,6 @@ def _response(
     codes, every = {}, ErrorCode.NONE
     if isinstance(response, Refused):
         every = response.error_code
-        is_older = context.header.api_version < FIRST_VERSION_WITH_GROUP_NOT_FOUND
-        if every is ErrorCode.GROUP_ID_NOT_FOUND and is_older:
-            every = ErrorCode.ILLEGAL_GENERATION
     else:
         assert isinstance(response, CommitOffsetsResult), f"{response}"
         codes = dict(response.partitions)

@@ -208,7 +208,8 @@ def fetch_offsets(draft: Draft, usual: str) -> None:
     one, name = member(draft), group(draft, usual)
     topic = draft.topic()
     row = {"name": topic, "topic_id": draft.topic_id(topic), "partition_indexes": [0, 1, 9]}
-    topics = draft.prng.choice(([row], [row], None, []))
+    # A group without a name has what all runs have committed to it.
+    topics = draft.prng.choice(([row], [row], None if name else [row], []))
     version = draft.version(K.OFFSET_FETCH)
     draft.add(
         K.OFFSET_FETCH,

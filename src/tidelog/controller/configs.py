@@ -131,8 +131,9 @@ def _decide_resource(
     resource = _existing(view, item)
     current = view.image.configs.get(resource, {})
     written = _operate(resource, item.changes, current)
-    if resource == ConfigResource(GROUP_RESOURCE, ""):
-        text = "Default group resources are not allowed."
+    if not resource.name and resource.resource_type in (GROUP_RESOURCE, TOPIC_RESOURCE):
+        kind = "group" if resource.resource_type == GROUP_RESOURCE else "topic"
+        text = f"Default {kind} resources are not allowed."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
     if replaces:
         kept = {change.name for change in item.changes}

@@ -309,7 +309,7 @@ class CommitOffsets(NamedTuple):
     offsets: tuple[tuple[TopicPartition, CommittedOffset], ...]
     """The coordinator sets the time of the commit."""
     may_name_epoch: bool = True
-    """Whether the client knows of member epochs (version 9 and up)."""
+    """Whether the client knows of member epochs and GROUP_ID_NOT_FOUND (version 9 and up)."""
 
 
 class CommitOffsetsResult(NamedTuple):

@@ -162,8 +162,11 @@ class Offsets:
 def _fault_of(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
     """What stands against a commit."""
     is_member = request.generation_id > NO_GENERATION
+    if group is None and is_member:
+        is_newer = request.may_name_epoch
+        return ErrorCode.GROUP_ID_NOT_FOUND if is_newer else ErrorCode.ILLEGAL_GENERATION
     if group is None:
-        return ErrorCode.GROUP_ID_NOT_FOUND if is_member else ErrorCode.NONE
+        return ErrorCode.NONE
     if not is_member and group.state is GroupState.EMPTY:
         return ErrorCode.NONE
     names_member = request.member_id != NO_MEMBER or request.group_instance_id is not None

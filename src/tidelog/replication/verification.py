@@ -76,6 +76,10 @@ class Verification:
         if not (producer.bumps_epoch or self._env.config.transaction_verification_enable):
             return False
         producers = partition.log.producers
+        known = producers.by_id.get(producer.producer_id)
+        if known is not None and producer.producer_epoch < known.producer_epoch:
+            # The log refuses it: INVALID_PRODUCER_EPOCH, as in Kafka before the question.
+            return False
         return not producers.has_open_transaction(producer.producer_id, producer.producer_epoch)
 
     def hold(

@@ -111,6 +111,14 @@ def test_an_error_appends_nothing(answer, expected):
     assert bench.codes() == [[ErrorCode[expected]]] and bench.log.log_end_offset == 0
 
 
+def test_a_deposed_producer_is_refused_without_a_question():
+    bench = Bench()
+    bench.mark(producer_epoch=3)
+    bench.send(transactional(0))
+    assert bench.codes() == [[ErrorCode.INVALID_PRODUCER_EPOCH]]
+    assert bench.coordinator.listen() == []
+
+
 def test_a_coordinator_that_dies_is_asked_again_by_the_client():
     bench = Bench()
     bench.send(transactional(0))

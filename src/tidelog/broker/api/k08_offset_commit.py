@@ -28,7 +28,6 @@ from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.values import bytes_of, to_millis
 
-FIRST_VERSION_WITH_GROUP_NOT_FOUND: Final = 9
 FIRST_VERSION_WITH_MEMBER_EPOCHS: Final = 9
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
@@ -69,14 +68,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         if row.partition_index in topic.image.partitions
     )
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    is_older = context.header.api_version < FIRST_VERSION_WITH_GROUP_NOT_FOUND
 
     def answer(response: Response) -> None:
-        is_missing = isinstance(response, Refused) and (
-            response.error_code is ErrorCode.GROUP_ID_NOT_FOUND
-        )
-        if is_missing and is_older and request.generation_id_or_member_epoch >= 0:
-            response = Refused(ErrorCode.ILLEGAL_GENERATION)
         context.answer(_response(context, topics, unknown, response))
 
     if not offsets:

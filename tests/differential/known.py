@@ -181,15 +181,12 @@ KNOWN: Final[tuple[Known, ...]] = (
     ),
     Known(K.SHARE_GROUP_HEARTBEAT, "", _BESIDE, _is_assignment),
     Known(K.SHARE_GROUP_DESCRIBE, "", _BESIDE, _is_assignment),
-    *(
-        Known(
-            key,
-            "state_epoch",
-            "A share partition whose first state was refused gets it again from the next heartbeat "
-            "in Tidelog, and in Kafka only after `group.share.initialize.retry.interval.ms`.",
-            lambda step, difference: 0 < int(difference.kafka) < int(difference.tidelog),
-        )
-        for key in (K.READ_SHARE_GROUP_STATE, K.READ_SHARE_GROUP_STATE_SUMMARY)
+    Known(
+        K.INITIALIZE_SHARE_GROUP_STATE,
+        "state_epoch",
+        "A share partition whose first state was refused gets it again from the next heartbeat in "
+        "Tidelog, and in Kafka only after `group.share.initialize.retry.interval.ms`.",
+        _is_never,
     ),
     Known(
         K.DESCRIBE_SHARE_GROUP_OFFSETS,

@@ -191,6 +191,8 @@ class Connections:
         self._by_last_request: dict[int, Connection] = {}
         # Open connections by id.
         self._connections: dict[int, Connection] = {}
+        # Those that have ended since that was asked for last.
+        self._ended: list[int] = []
         # Connections that must log in and have not yet, the oldest first.
         self.unauthenticated: dict[int, Connection] = {}
         # Connections with a filled slot since the last flush, in order of filling.
@@ -225,6 +227,7 @@ class Connections:
         connection = self._connections.pop(connection_id, None)
         if connection is not None:
             connection.open = False
+            self._ended.append(connection_id)
             connection.slots.clear()
             connection.backlog.clear()
             self._ready.pop(connection_id, None)
@@ -233,6 +236,16 @@ class Connections:
             self._mutes.clear(connection_id)
             self.unauthenticated.pop(connection_id, None)
         return connection
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `take_ended` has something."""
+        return bool(self._ended)
+
+    def take_ended(self) -> list[int]:
+        """The connections that have ended since the last call, closed by the peer or here."""
+        ended, self._ended = self._ended, []
+        return ended
 
     # Idle connections -----------------------------------------------------------------------
 

@@ -278,7 +278,6 @@ class Node:
                     self._peers.on_closed(connection_id, reason)
                 else:
                     self._turns.on_closed(connection_id, reason, now)
-                    self.broker.sharing.on_connection_closed(connection_id, now)
             case effects.Flushed(subject):
                 self._on_flushed(subject, now)
             case effects.FlushFailed(subject, error, disk):
@@ -331,6 +330,8 @@ class Node:
     def _wake(self, now: Instant) -> None:
         self._parts.metadata_log.at(now, self.broker.wall_ms(now))
         self._turns.wake(now)
+        for connection_id in self._connections.take_ended():
+            self.broker.sharing.on_connection_closed(connection_id, now)
         if self._directories.has_logs_to_load:
             self.steps.begin("logs load")
             self._directories.load(self.config.replication.metadata_work_per_turn)
@@ -375,7 +376,9 @@ class Node:
         if self._stopping.is_closing:
             return self._stopping.deadline()
         return earliest(
-            Instant(0) if self._directories.has_logs_to_load else None,
+            Instant(0)
+            if self._directories.has_logs_to_load or self._connections.has_ended
+            else None,
             self._turns.deadline(),
             self.broker.long_answers.deadline(),
             self._snapshots.deadline(),

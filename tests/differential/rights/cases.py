@@ -79,8 +79,9 @@ STRANGER: Final = "User:ANONYMOUS"
 def transactional() -> bytes:
     """A batch of a transaction that was never begun."""
     record = Record(int(time.time() * 1000), None, b"value")
-    producer = {"producer_id": 1_000_000, "producer_epoch": 0, "base_sequence": 0}
-    return build_batch([record], **producer, is_transactional=True)
+    return build_batch(
+        [record], producer_id=1_000_000, producer_epoch=0, base_sequence=0, is_transactional=True
+    )
 
 
 _MORE: Final = (

@@ -64,10 +64,16 @@ def test_a_session_that_ends_gives_its_records_back(node):
     assert acquired(b.fetch(0)) == [(0, 9, 2)]
 
 
-def test_a_connection_that_ends_gives_its_records_back(node):
+@pytest.mark.parametrize("who", ["peer", "node"])
+def test_a_connection_that_ends_gives_its_records_back(node, who):
+    """Goal: also when the node closes it, for a frame that makes no sense here."""
     a, b = Sharer(node, "a"), Sharer(node, "b")
     a.fetch(0)
-    node.receive(Closed(a.wire.connection_id, CloseReason.PEER))
+    if who == "peer":
+        node.receive(Closed(a.wire.connection_id, CloseReason.PEER))
+    else:
+        a.wire.send(b"\0\0\0\x04junk")
+        assert a.wire.closed
     assert acquired(b.fetch(0)) == [(0, 9, 2)]
 
 

@@ -284,7 +284,11 @@ class Bench:
             if error is None:
                 left.discard(message.partition())
 
+        def knows_all() -> bool:
+            return len(client.list_topics(BIG, timeout=30).topics[BIG].partitions) >= len(left)
+
         # A broker that does not have all of the metadata yet gives the client fewer partitions.
+        wait_until(knows_all, PATIENCE_S, "all partitions in the client's metadata")
         give_up_at = time.monotonic() + PATIENCE_S
         while left:
             assert time.monotonic() < give_up_at, f"{len(left)} partitions acknowledged nothing"

@@ -5,7 +5,7 @@ topic that are only in the remote tier, metadata of a newer Kafka, records in th
 and 1. So a node looks before it writes a byte, and does not start; `tidelog migrate check` names
 all of it beforehand.
 
-The metadata is decoded once, here; the replay that follows finds the records decoded. A partition
+Of a record of the metadata its kind and version are looked at; the replay decodes it. A partition
 has older formats where its oldest segment begins with one: Kafka has written format 2 alone since
 it has controllers of its own. That is 30 us for each partition.
 
@@ -28,7 +28,7 @@ from tidelog.log.file_names import LOG_SUFFIX
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.metadata.record_codec import decode_record
+from tidelog.metadata.record_codec import decode_record, read_kind
 from tidelog.model import METADATA_PARTITION
 from tidelog.records.batch import MAGIC_POSITION, decode_body, iter_headers, verify_crc
 
@@ -67,7 +67,7 @@ def _of_metadata(disk: Disk) -> Iterator[Hindrance]:
     wanted, may_be_tiered = TIERED.encode(), False
     for path, _, value in _values(disk):
         try:
-            decode_record(value)
+            read_kind(value)
         except ProtocolError as error:
             hint = "go on with the Kafka that wrote it, or with a newer Tidelog"
             yield Hindrance(f"{disk.root}/{path}", f"{error}: {_NEWER}", hint)

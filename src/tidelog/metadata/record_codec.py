@@ -52,6 +52,17 @@ def decode_record(value: bytes) -> MetadataRecord:
     Raises `ProtocolError(UNSUPPORTED_VERSION)` for a kind or version from a newer Kafka, and
     `MalformedFrame` for anything else that is not a metadata record.
     """
+    record_type, version, position = read_kind(value)
+    entity, end = read_entity(record_type, value, position, version)
+    if end != len(value):
+        raise MalformedFrame(f"`{len(value) - end}` bytes behind a {record_type.__name__}")
+    decoded: MetadataRecord = entity
+    return decoded
+
+
+def read_kind(value: bytes) -> tuple[type[MetadataRecord], int, int]:
+    """The kind of a record's value, its version, and where the body begins. Raises as
+    `decode_record` does, but for the body."""
     try:
         frame_version, position = read_uvarint(value, 0)
         record_id, position = read_uvarint(value, position)
@@ -65,11 +76,7 @@ def decode_record(value: bytes) -> MetadataRecord:
         raise ProtocolError(
             ErrorCode.UNSUPPORTED_VERSION, f"metadata record `{record_id}` version `{version}`"
         )
-    entity, end = read_entity(record_type, value, position, version)
-    if end != len(value):
-        raise MalformedFrame(f"`{len(value) - end}` bytes behind a {record_type.__name__}")
-    decoded: MetadataRecord = entity
-    return decoded
+    return record_type, version, position
 
 
 def encode_record(entity: MetadataRecord, version: int | None = None) -> bytes:

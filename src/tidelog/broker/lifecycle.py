@@ -37,7 +37,7 @@ from tidelog.env.instant import LONG_AGO, NEVER, Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.metadata.image import BrokerImage, MetadataImage
+from tidelog.metadata.image import MetadataImage
 from tidelog.model import NO_EPOCH, Uuid
 
 CATCH_UP_INTERVAL_MS: Final = 10
@@ -69,6 +69,32 @@ class BrokerState(Enum):
     RUNNING = "running"
     LEAVING = "leaving"
     GONE = "gone"
+
+
+class _LeavingOthers:
+    """The other brokers that leave. They wait for a heartbeat of this one which says that it has
+    applied the metadata without their leaderships."""
+
+    def __init__(self, own_id: int) -> None:
+        self._own_id = own_id
+        # Those of the newest image.
+        self._leaving: frozenset[int] = frozenset()
+        # What they wait for, and what the last heartbeat said.
+        self._awaited_offset = -1
+        self.reported_offset = -1
+
+    def follow(self, image: MetadataImage) -> None:
+        """This is the newest metadata."""
+        brokers = image.brokers.values()
+        active = (each for each in brokers if each.in_controlled_shutdown and not each.fenced)
+        leaving = frozenset(each.node_id for each in active) - {self._own_id}
+        if leaving - self._leaving:
+            self._awaited_offset = image.offset
+        self._leaving = leaving
+
+    def wait_for(self, applied_offset: int) -> bool:
+        """Whether they wait for this to be said, which has been applied."""
+        return self.reported_offset < self._awaited_offset <= applied_offset
 
 
 class BrokerLifecycle:
@@ -103,11 +129,8 @@ class BrokerLifecycle:
         self.broker_epoch = NO_EPOCH
         # The newest metadata by which all replicas here lead and follow; set by the node.
         self.metadata_offset = -1
-        # What the last heartbeat said of it; and the metadata that others wait for it to reach.
-        self._reported_offset = -1
-        self._awaited_offset = -1
-        # The other brokers that are leaving.
-        self._leaving: frozenset[int] = frozenset()
+        # Those that leave and wait for it to say so.
+        self._leaving_others = _LeavingOthers(config.node_id)
         # Log directories of the registration that have failed since; every heartbeat names them.
         self._offline_log_dirs: tuple[Uuid, ...] = ()
         # Whether the newest of them was in the call under way, and when to end unless an answer
@@ -130,9 +153,8 @@ class BrokerLifecycle:
         self._called_at: Instant = LONG_AGO
         # The code of the last refusal, so that a series of equal ones is one log line.
         self._last_refusal = ErrorCode.NONE
-        # When to leave in any case, once leaving.
+        # When to leave in any case, once leaving; and until when it looks for a controller.
         self._leave_by: Instant = NEVER
-        # Until when a leaving broker looks for a controller.
         self._controller_by: Instant = NEVER
         # When to end unless registered; from the first call on, and NEVER once registered.
         self._registered_by: Instant | None = None
@@ -187,17 +209,12 @@ class BrokerLifecycle:
 
     def on_image(self, image: MetadataImage) -> None:
         """This node has published newer metadata."""
-        leaving = frozenset(each.node_id for each in image.brokers.values() if _is_leaving(each))
-        if leaving - self._leaving - {self._config.node_id}:
-            self._awaited_offset = image.offset
-        self._leaving = leaving
+        self._leaving_others.follow(image)
 
     @property
     def _is_awaited(self) -> bool:
-        return (
-            self.state is BrokerState.RUNNING
-            and self._reported_offset < self._awaited_offset <= self.metadata_offset
-        )
+        is_running = self.state is BrokerState.RUNNING
+        return is_running and self._leaving_others.wait_for(self.metadata_offset)
 
     def next_call(self, now: Instant) -> messages.RegisterBroker | messages.BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""
@@ -213,7 +230,7 @@ class BrokerLifecycle:
         self._is_naming_offline = bool(self._offline_log_dirs)
         if self.state is BrokerState.REGISTERING:
             return self._registration
-        self._reported_offset = self.metadata_offset
+        self._leaving_others.reported_offset = self.metadata_offset
         return messages.BrokerHeartbeat(
             broker_id=self._config.node_id,
             broker_epoch=self.broker_epoch,
@@ -331,7 +348,3 @@ class BrokerLifecycle:
 
     def _end_of_leaving(self) -> Instant:
         return self._leave_by if self._in_flight else min(self._leave_by, self._controller_by)
-
-
-def _is_leaving(broker: BrokerImage) -> bool:
-    return broker.in_controlled_shutdown and not broker.fenced

@@ -190,13 +190,12 @@ def ingest(
     beside the rows; records that do not parse are in the table `_quarantine`. Exit code 1 when
     offsets are missing without a reason, came twice, or leader epochs went back.
     """
-    interval_s = _interval(trigger, continuous)
+    given: dict[str, Any] = {"interval_s": _interval(trigger, continuous)}
     names = _topics(topics, topic_pattern, checkpoint)
     servers = ",".join(find_bootstrap(bootstrap, DEFAULT_DATA_DIR))
     login = _connection(bootstrap)
-    given: dict[str, Any] = {"starting_offsets": starting_offsets, "interval_s": interval_s}
+    given |= {"starting_offsets": starting_offsets, "table_options": assignments(table_options)}
     given["options"] = {**login, **assignments(options)}
-    given["table_options"] = assignments(table_options)
     rows = _upsert_key(mode, key), transform, partition_by
     _check_registry(registry, (key_format, value_format))
     asked = {"key": (key_format, key_schema), "value": (value_format, value_schema)}
@@ -205,8 +204,7 @@ def ingest(
         from tidelog.pipeline.jobs.ingest_plan import IngestPlan
 
         fields = given | _layouts(topic, asked, registry) | _rows(*rows)
-        place = _of_any(topic, checkpoint)
-        return IngestPlan(servers, topic, _of(topic, table), place, **fields)
+        return IngestPlan(servers, topic, _of(topic, table), _of_any(topic, checkpoint), **fields)
 
     with needs_spark(), _named_failures(names or [str(topic_pattern)], table):
         from tidelog.pipeline.jobs.ingest_topics import Topics as ChosenTopics

@@ -92,8 +92,8 @@ class _LeavingOthers:
             self._awaited_offset = image.offset
         self._leaving = leaving
 
-    def wait_for(self, applied_offset: int) -> bool:
-        """Whether they wait for this to be said, which has been applied."""
+    def want_report(self, applied_offset: int) -> bool:
+        """Whether one of them waits for a heartbeat with this offset."""
         return self.reported_offset < self._awaited_offset <= applied_offset
 
 
@@ -214,7 +214,7 @@ class BrokerLifecycle:
     @property
     def _is_awaited(self) -> bool:
         is_running = self.state is BrokerState.RUNNING
-        return is_running and self._leaving_others.wait_for(self.metadata_offset)
+        return is_running and self._leaving_others.want_report(self.metadata_offset)
 
     def next_call(self, now: Instant) -> messages.RegisterBroker | messages.BrokerHeartbeat | None:
         """The call that is due, if one is; its outcome must be given to `on_response`."""

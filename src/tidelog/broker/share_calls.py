@@ -243,7 +243,7 @@ class ShareCalls:
         return earliest(self._retry_at, Instant(0) if self._ready else None)
 
     def check(self) -> None:
-        """Asserts that nothing waits for what cannot come."""
+        """Asserts that every share partition with calls is ready, resting, or asked about."""
         count = 0
         for key, line in self._lines.items():
             assert line.key == key, f"{line} is filed as {key}"

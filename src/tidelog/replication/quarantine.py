@@ -201,8 +201,8 @@ class Quarantine:
         case.repair, case.reason = self._directories.repaired(key, topic_id, config), reason
 
     def _repair(self, key: TopicPartition, topic_id: TopicId, case: Case, leader: int) -> bool:
-        """Removes what is bad, as far as this turn has work left; returns whether the rest is in
-        service. Raises `StorageError`."""
+        """Removes the next files of what is bad, until the work of this turn is spent; returns
+        whether the rest is in service. Raises `StorageError`."""
         damage, repair, case.repair = self._directories.damaged[key], case.repair, None
         assert repair is not None, f"the repair of {key} has not begun"
         try:

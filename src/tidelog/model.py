@@ -96,6 +96,26 @@ class SecurityProtocol(IntEnum):
         return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
 
 
+class Principal(NamedTuple):
+    """To whom a connection belongs, as access control lists name it: `User:alice`."""
+
+    principal_type: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.principal_type}:{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Principal":
+        """A principal as records have it. Its name may have colons."""
+        principal_type, _, name = text.partition(":")
+        return cls(principal_type, name)
+
+
+ANONYMOUS: Final = Principal("User", "ANONYMOUS")
+"""The client of a connection without authentication."""
+
+
 class Mechanism(StrEnum):
     """The SASL mechanisms that are served, by their registered names."""
 

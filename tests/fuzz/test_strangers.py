@@ -20,8 +20,7 @@ from tidelog.env.effects import Closed, CloseReason, Opened, Received
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.model import Mechanism
-from tidelog.security.principal import ANONYMOUS
+from tidelog.model import ANONYMOUS, Mechanism
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, parse_header
 from tidelog.wire.entities import make

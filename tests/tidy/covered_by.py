@@ -64,7 +64,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "metadata/cluster_delta.py": "tests/unit/metadata/test_delta.py",
     "metadata/records.py": "tests/unit/metadata/test_image_records.py",
     "metadata/topics_delta.py": "tests/unit/metadata/test_delta.py",
-    "model.py": "tests/unit/log/test_directory.py",
     "pipeline/cluster.py": "tests/unit/pipeline/topics/test_group_progress.py",
     "pipeline/health/figures.py": "tests/unit/pipeline/health/test_report.py",
     "pipeline/health/transforms.py": "tests/pipeline/test_health_cluster.py",

@@ -18,8 +18,8 @@ from tidelog.env.trace import Trace
 from tidelog.limits import MAX_AUDIT_TEXT
 from tidelog.metadata.acls import AclEntry
 from tidelog.metadata.image import MetadataImage
+from tidelog.model import Principal
 from tidelog.security.authorizer import Access, Authorizer, Decision
-from tidelog.security.principal import Principal
 from tidelog.wire.acl_values import Operation, PatternType, Permission, ResourceType
 
 

@@ -38,10 +38,10 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
 from tidelog.env.instant import NEVER, Instant
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.model import ANONYMOUS, Principal
 from tidelog.rsm.timers import Timers
 from tidelog.security.authorizer import UNLIMITED, Access
 from tidelog.security.client_quotas import Limits
-from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader
 from tidelog.wire.entities import Entity, has_field

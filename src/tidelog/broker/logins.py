@@ -41,9 +41,8 @@ from tidelog.limits import (
     MAX_UNAUTHENTICATED_CONNECTIONS,
     MAX_UNAUTHENTICATED_PER_HOST,
 )
-from tidelog.model import Mechanism
+from tidelog.model import ANONYMOUS, Mechanism, Principal
 from tidelog.security.listener_logins import ListenerLogins
-from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.security.sasl import AuthenticationFailed, SaslServer
 from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.entities import Entity

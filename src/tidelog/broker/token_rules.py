@@ -18,9 +18,8 @@ from tidelog.broker.authorization import Authorization
 from tidelog.broker.connections import RequestContext
 from tidelog.config import NodeConfig
 from tidelog.errors import ErrorCode
-from tidelog.model import SecurityProtocol
+from tidelog.model import ANONYMOUS, Principal, SecurityProtocol
 from tidelog.security.authorizer import Access
-from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.security.rights import Operation, ResourceType
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey

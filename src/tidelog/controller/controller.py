@@ -131,9 +131,8 @@ class Controller:
             initial=EMPTY_IMAGE,
             max_batch_records=config.max_records_per_batch,
         )
-        # Wall time in ms = a time of ours + this; and the time of the turn.
+        # Wall time in ms = a time of ours + this.
         self.wall_offset_ms = 0
-        self._now = Instant(0)
         # Who is alive; meaningful while active.
         self._sessions = BrokerSessions(
             config.broker_session_timeout_ms, config.disconnect_grace_ms
@@ -209,7 +208,6 @@ class Controller:
 
     def handle(self, request: Request, reply_to: Hashable, now: Instant) -> None:
         """Decides one request; its answer comes out of `take_outputs`, now or later."""
-        self._now = now
         if not self.active:
             self._answer(reply_to, _NOT_CONTROLLER)
             return
@@ -225,7 +223,7 @@ class Controller:
             else:
                 self._begin(long, now)
         else:
-            self._submit(self._decide(request), now, reply_to)
+            self._submit(self._decide(request, now), now, reply_to)
 
     def on_broker_suspected(self, broker_id: int, now: Instant) -> None:
         """The node's failure detector: the broker's connections are gone and it has refused new
@@ -243,18 +241,17 @@ class Controller:
         """A turn of the node: long decisions go on, and a deadline may have passed."""
         if not self.active:
             return
-        self._now = now
         self._long.begin_turn()
         self._go_on(now)
         self._fence_stale(now)
         if self._no_op.is_due(now):
             self._submit(ControllerDecision(None, [NoOpRecord()]), now)
         if self._balance.is_due(now):
-            records = decide_balance(self._view())
+            records = decide_balance(self._view(now))
             self._balance.finish(now, complete=len(records) < MAX_CHANGES_PER_TURN)
             self._submit(a_slice(records), now)
         if self.active and self._tokens.is_due(now):
-            removed = expired_tokens(self._view(), MAX_CHANGES_PER_TURN)
+            removed = expired_tokens(self._view(now), MAX_CHANGES_PER_TURN)
             self._tokens.finish(now, complete=len(removed) < MAX_CHANGES_PER_TURN)
             self._submit(ControllerDecision(None, removed), now)
         if self.active and self._unclean.is_due(now):
@@ -332,24 +329,24 @@ class Controller:
         if self._kernel.has_replies:
             self._outputs += [Reply(*pair) for pair in self._kernel.take_replies()]
 
-    def _view(self) -> View:
+    def _view(self, now: Instant) -> View:
         return View(
             image=self._kernel.latest,
             next_offset=self._kernel.next_offset,
             config=self._config,
             prng=self._prng,
             trace=self._trace,
-            wall_ms=self._now + self.wall_offset_ms,
+            wall_ms=now + self.wall_offset_ms,
             departing=self._long.departing,
         )
 
-    def _decide(self, request: Request) -> ControllerDecision:
+    def _decide(self, request: Request, now: Instant) -> ControllerDecision:
         """What one of the other requests comes to, or its refusal."""
-        decide = _DECIDERS.get(type(request))
+        decide, view = _DECIDERS.get(type(request)), self._view(now)
         try:
             if decide is not None:
-                return decide(self._view(), request)
-            return _STATEFUL_DECIDERS[type(request)](self, request)
+                return decide(view, request)
+            return _STATEFUL_DECIDERS[type(request)](self, view, request)
         except ProtocolError as error:
             return self._refused(error)
 
@@ -387,7 +384,7 @@ class Controller:
     def _decide_slice(self, long: Long, now: Instant) -> None:
         is_last = True
         try:
-            decision, is_last = long.decide(self._view())
+            decision, is_last = long.decide(self._view(now))
         except ProtocolError as error:
             decision = self._refused(error)
         self._long.on_decided(long, decision, is_last=is_last)
@@ -450,9 +447,9 @@ class Controller:
     ) -> Slices:
         return brokers.decide_unregistration(view, self._sessions, request)
 
-    def _decide_features(self, request: messages.UpdateFeatures) -> ControllerDecision:
+    def _decide_features(self, view: View, request: messages.UpdateFeatures) -> ControllerDecision:
         assert self._quorum is not None, "features of a controller without a quorum"
-        return decide_update_features(self._view(), self._quorum, request)
+        return decide_update_features(view, self._quorum, request)
 
 
 _DECIDERS: Final[dict[type, Callable[[View, Any], ControllerDecision]]] = {
@@ -481,7 +478,7 @@ _SLICED_DECIDERS: Final[dict[type, Callable[[View, Any], Slices]]] = {
 }
 """The same, in slices."""
 
-_STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, Any], ControllerDecision]]] = {
+_STATEFUL_DECIDERS: Final[dict[type, Callable[[Controller, View, Any], ControllerDecision]]] = {
     messages.UpdateFeatures: Controller._decide_features
 }
 """Requests that need more than the metadata."""

@@ -27,14 +27,13 @@ from tidelog.controller.token_messages import (
     ExpireToken,
     RenewToken,
     TokenExpiry,
-    TokenPrincipal,
 )
 from tidelog.controller.view import ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_DELEGATION_TOKENS
 from tidelog.metadata.delegation_tokens import code_of
 from tidelog.metadata.records import DelegationTokenRecord, RemoveDelegationTokenRecord
-from tidelog.model import uuid_to_text
+from tidelog.model import Principal, uuid_to_text
 
 _LATEST_MS: Final = 253_402_300_799_999
 """The end of the year 9999; answers have no later time."""
@@ -47,7 +46,7 @@ def decide_create_token(view: View, request: CreateToken) -> ControllerDecision:
     if len(view.image.tokens()) >= MAX_DELEGATION_TOKENS:
         text = f"the cluster has {MAX_DELEGATION_TOKENS} delegation tokens already"
         raise ProtocolError(ErrorCode.POLICY_VIOLATION, text)
-    owner = request.owner if request.owner.principal_name else request.requester
+    owner = request.owner if request.owner.name else request.requester
     longest_ms = config.token_max_lifetime_ms
     if request.max_lifetime_ms > 0:
         longest_ms = min(longest_ms, request.max_lifetime_ms)
@@ -123,7 +122,7 @@ def _find(view: View, code: bytes) -> DelegationTokenRecord:
     raise ProtocolError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, "no token has this code")
 
 
-def _check_may_renew(token: DelegationTokenRecord, requester: TokenPrincipal) -> None:
+def _check_may_renew(token: DelegationTokenRecord, requester: Principal) -> None:
     if str(requester) not in (token.owner, *token.renewers):
         text = "neither the owner of the token nor one of its renewers"
         raise ProtocolError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, text)

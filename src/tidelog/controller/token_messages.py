@@ -3,36 +3,25 @@
 
 from typing import NamedTuple
 
-
-class TokenPrincipal(NamedTuple):
-    """A principal of a token."""
-
-    principal_type: str
-    principal_name: str
-
-    def __str__(self) -> str:
-        return f"{self.principal_type}:{self.principal_name}"
-
-
-NO_PRINCIPAL = TokenPrincipal("", "")
+from tidelog.model import Principal
 
 
 class CreateToken(NamedTuple):
     """A token of a user, for the requester (API 38)."""
 
-    owner: TokenPrincipal
+    owner: Principal
     """Empty where the requester is the owner."""
-    renewers: tuple[TokenPrincipal, ...]
+    renewers: tuple[Principal, ...]
     max_lifetime_ms: int
     """0 or less for the longest."""
-    requester: TokenPrincipal = NO_PRINCIPAL
+    requester: Principal
 
 
 class CreateTokenResult(NamedTuple):
     """The new token; its holder logs in with the id and the code."""
 
-    owner: TokenPrincipal
-    requester: TokenPrincipal
+    owner: Principal
+    requester: Principal
     issue_ms: int
     expiry_ms: int
     max_ms: int
@@ -46,7 +35,7 @@ class RenewToken(NamedTuple):
     hmac: bytes
     period_ms: int
     """0 or less for as long as renewals extend it."""
-    requester: TokenPrincipal = NO_PRINCIPAL
+    requester: Principal
 
 
 class ExpireToken(NamedTuple):
@@ -55,7 +44,7 @@ class ExpireToken(NamedTuple):
     hmac: bytes
     period_ms: int
     """After how long; less than 0 for at once."""
-    requester: TokenPrincipal = NO_PRINCIPAL
+    requester: Principal
 
 
 class TokenExpiry(NamedTuple):

@@ -30,9 +30,8 @@ from typing import Final, NamedTuple
 from tidelog.limits import MAX_KEPT_DECISIONS, MAX_KEPT_NAME
 from tidelog.metadata.acls import WILDCARD, AclEntry
 from tidelog.metadata.records import AccessControlEntryRecord
-from tidelog.model import Uuid
+from tidelog.model import ANONYMOUS, Principal, Uuid
 from tidelog.security.acl_index import EVERYBODY, AclIndex, Patterns, canonical_host
-from tidelog.security.principal import ANONYMOUS, Principal
 from tidelog.security.rights import NOT_ASKED, SUPPORTED_OPERATIONS, Requirement
 from tidelog.wire.acl_values import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 

@@ -29,8 +29,7 @@ from tidelog.limits import MAX_KEPT_TOKEN_KEYS, MIN_SCRAM_ITERATIONS
 from tidelog.metadata.delegation_tokens import code_of
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.scram_keys import salt_of, salt_password, scram_record
-from tidelog.model import Mechanism, Secret
-from tidelog.security.principal import Principal
+from tidelog.model import Mechanism, Principal, Secret
 from tidelog.security.scram import Account, ScramCredential
 
 
@@ -51,12 +50,6 @@ def account_of(
     record = image.token(token_id) if secret else None
     if record is None:
         return None
-    owner = principal_of(record.owner).name
+    owner = Principal.parse(record.owner).name
     credential = _credential_of(secret, mechanism, token_id)
     return Account(owner, credential, record.expiration_timestamp)
-
-
-def principal_of(text: str) -> Principal:
-    """A principal as records have it: `User:alice`."""
-    kind, _, name = text.partition(":")
-    return Principal(kind, name)

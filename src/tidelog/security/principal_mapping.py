@@ -16,8 +16,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from tidelog.errors import UsageError
+from tidelog.model import ANONYMOUS, Principal
 from tidelog.security.distinguished_names import subject_of
-from tidelog.security.principal import ANONYMOUS, Principal
 
 _RULE: Final = re.compile(
     r"\s*(?:(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?))\s*(?:,|$)"

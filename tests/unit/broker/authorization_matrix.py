@@ -17,8 +17,7 @@ from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.errors import ErrorCode
 from tidelog.metadata.acls import AclEntry
 from tidelog.metadata.records import AccessControlEntryRecord
-from tidelog.model import Uuid
-from tidelog.security.principal import Principal
+from tidelog.model import Principal, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey as K
 from tidelog.wire.entities import make

@@ -5,7 +5,7 @@ from typing import Any
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.errors import ErrorCode
-from tidelog.security.principal import Principal
+from tidelog.model import Principal
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
 

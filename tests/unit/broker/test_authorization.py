@@ -35,8 +35,7 @@ from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_AUDIT_TEXT, MAX_KEPT_DECISIONS
-from tidelog.model import ZERO_TOPIC_ID
-from tidelog.security.principal import Principal
+from tidelog.model import ZERO_TOPIC_ID, Principal
 from tidelog.security.rights import Operation, ResourceType
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader

@@ -8,7 +8,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
-from tidelog.security.principal import ANONYMOUS
+from tidelog.model import ANONYMOUS
 from tidelog.wire.api import ApiKey, RequestHeader
 
 

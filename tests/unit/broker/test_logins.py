@@ -24,9 +24,8 @@ from tidelog.limits import (
     MAX_UNAUTHENTICATED_CONNECTIONS,
     MAX_UNAUTHENTICATED_PER_HOST,
 )
-from tidelog.model import Mechanism, Secret
+from tidelog.model import Mechanism, Principal, Secret
 from tidelog.security.client_login import LoginRefused
-from tidelog.security.principal import Principal
 from tidelog.security.sasl import AuthenticationFailed
 from tidelog.security.tokens import INVALID_TOKEN
 from tidelog.wire import codec

@@ -15,8 +15,7 @@ from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import TraceList
 from tidelog.errors import UsageError
 from tidelog.log.identity import format_directory
-from tidelog.model import Uuid
-from tidelog.security.principal import ANONYMOUS
+from tidelog.model import ANONYMOUS, Uuid
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.world import World
 from tidelog.testing.certificates import Authority

@@ -16,8 +16,8 @@ from tests.unit.broker.token_holders import (
     user,
 )
 from tidelog.errors import ErrorCode
+from tidelog.model import Principal
 from tidelog.security.client_login import LoginRefused
-from tidelog.security.principal import Principal
 from tidelog.wire.values import error_of, to_timestamp_ms
 
 CREATE_TOKENS, USER = 13, 7

@@ -11,14 +11,7 @@ from tidelog.controller.delegation_tokens import (
     decide_renew_token,
     expired_tokens,
 )
-from tidelog.controller.token_messages import (
-    NO_PRINCIPAL,
-    CreateToken,
-    ExpireToken,
-    RenewToken,
-    TokenExpiry,
-    TokenPrincipal,
-)
+from tidelog.controller.token_messages import CreateToken, ExpireToken, RenewToken, TokenExpiry
 from tidelog.controller.view import View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_DELEGATION_TOKENS
@@ -26,10 +19,10 @@ from tidelog.metadata.delegation_tokens import code_of
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE
 from tidelog.metadata.records import DelegationTokenRecord, RemoveDelegationTokenRecord
-from tidelog.model import NO_SECRET, Secret
+from tidelog.model import NO_SECRET, Principal, Secret
 
 KEY = Secret("key")
-ADA, BOB, EVE = (TokenPrincipal("User", name) for name in ("ada", "bob", "eve"))
+ADA, BOB, EVE = (Principal("User", name) for name in ("ada", "bob", "eve"))
 NOW, DAY, WEEK = 1_000_000, 86_400_000, 604_800_000
 TOKEN = DelegationTokenRecord(
     owner="User:ada",
@@ -52,7 +45,7 @@ def view_of(*tokens: DelegationTokenRecord, key: Secret = KEY) -> View:
 
 
 def wish(**values: object) -> CreateToken:
-    return CreateToken(NO_PRINCIPAL, (BOB,), 0, ADA)._replace(**values)
+    return CreateToken(Principal("", ""), (BOB,), 0, ADA)._replace(**values)
 
 
 def test_a_token_belongs_to_who_asks_and_lives_a_day_at_first():
@@ -92,7 +85,7 @@ def test_a_cluster_has_so_many_tokens():
 @pytest.mark.parametrize(
     ("asked_ms", "later_ms"), [(-1, DAY), (5, 5), (2 * DAY, DAY), (4 * DAY, DAY)]
 )
-def test_a_renewal_puts_the_end_off(who: TokenPrincipal, asked_ms: int, later_ms: int):
+def test_a_renewal_puts_the_end_off(who: Principal, asked_ms: int, later_ms: int):
     decision = decide_renew_token(view_of(TOKEN), RenewToken(CODE, asked_ms, who))
     assert decision.response == TokenExpiry(NOW + later_ms)
     assert decision.records == [replace(TOKEN, expiration_timestamp=NOW + later_ms)]

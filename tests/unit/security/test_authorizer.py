@@ -5,9 +5,8 @@ import pytest
 from tidelog.env.prng import Prng
 from tidelog.metadata.acls import AclEntry, entry_of
 from tidelog.metadata.records import AccessControlEntryRecord
-from tidelog.model import Uuid
+from tidelog.model import Principal, Uuid
 from tidelog.security.authorizer import Access, Authorizer, Decision, DefaultRule
-from tidelog.security.principal import Principal
 from tidelog.security.rights import NOT_ASKED, Operation, ResourceType
 
 ADA, BOB = Principal("User", "ada"), Principal("User", "bob")

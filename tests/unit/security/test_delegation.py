@@ -10,8 +10,6 @@ from tidelog.metadata.records import DelegationTokenRecord, RemoveDelegationToke
 from tidelog.metadata.scram_keys import salt_password, scram_record
 from tidelog.model import NO_SECRET, Mechanism, Secret
 from tidelog.security.credentials import Credentials
-from tidelog.security.delegation import principal_of
-from tidelog.security.principal import Principal
 
 KEY = Secret("the key of all nodes")
 SCRAM = Mechanism.SCRAM_SHA_512
@@ -71,7 +69,3 @@ def test_there_is_no_login_without_the_key_or_the_record() -> None:
 
 def test_a_snapshot_has_the_tokens() -> None:
     assert TOKEN in list(image_records(image_of(TOKEN)))
-
-
-def test_names_may_have_colons() -> None:
-    assert principal_of("User:a:b") == Principal("User", "a:b")

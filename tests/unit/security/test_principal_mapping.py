@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.errors import UsageError
-from tidelog.security.principal import ANONYMOUS
+from tidelog.model import ANONYMOUS
 from tidelog.security.principal_mapping import PrincipalRules
 
 NAME = "CN=Alice,OU=Eng,O=Tide"

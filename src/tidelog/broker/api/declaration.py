@@ -46,7 +46,7 @@ from tidelog.errors import ErrorCode
 from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft import messages as quorum_messages
 from tidelog.kraft.messages import VoterChangeResponse
-from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.model import ANONYMOUS, Principal
 from tidelog.security.rights import Operation
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
@@ -145,13 +145,10 @@ class ControllerApi(Declaration, Generic[NodeT, MessageT, ResultT]):
     result: Answer[NodeT, ResultT]
     refusal_of: Callable[[type, Entity, Refused], Entity] = refused_plainly
     """The answer when the request is refused as a whole: its entity class, the request, why."""
-    asked_by: Callable[[MessageT, Principal], MessageT] | None = None
-    """The message with who asks, where that matters to the controller."""
 
     def message_of(self, request: Entity, principal: Principal = ANONYMOUS) -> MessageT:
-        """The controller's message about the request of a principal."""
-        message = self.message.read(request)
-        return message if self.asked_by is None else self.asked_by(message, principal)
+        """The controller's message; one that has a `requester` says who asks."""
+        return self.message.read(request, {"requester": principal})
 
     def answer(
         self, node: NodeT, version: int, request: Entity, response: controller_messages.Response

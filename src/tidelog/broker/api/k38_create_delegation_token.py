@@ -8,32 +8,20 @@ may ask at all is in `broker/token_rules.py`. A cluster has `limits.MAX_DELEGATI
 at most; one more is POLICY_VIOLATION. Kafka has no such limit.
 """
 
-from typing import Final, TypeVar
+from typing import Final
 
 from tidelog.broker.api.answers import Answer, answer
 from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
 from tidelog.broker.api.mirroring import mirrored
 from tidelog.controller.messages import Refused
-from tidelog.controller.token_messages import (
-    NO_PRINCIPAL,
-    CreateToken,
-    CreateTokenResult,
-    ExpireToken,
-    RenewToken,
-    TokenPrincipal,
-)
-from tidelog.security.principal import Principal
+from tidelog.controller.token_messages import CreateToken, CreateTokenResult
+from tidelog.model import Principal
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity, field
 from tidelog.wire.shapes import Place, Shape
 from tidelog.wire.values import timestamp, to_timestamp_ms
-
-MessageT = TypeVar("MessageT", CreateToken, RenewToken, ExpireToken)
-
-UNKNOWN: Final = Place(lambda _: NO_PRINCIPAL)
-"""The place of who asks, whom no request names."""
 
 _OTHERS: Final = on(Operation.CREATE_TOKENS, ResourceType.USER, condition="for another user")
 
@@ -46,15 +34,10 @@ def time_at(name: str) -> Place:
     )
 
 
-def asked_by(message: MessageT, principal: Principal) -> MessageT:
-    """The message with who asks."""
-    return message._replace(requester=TokenPrincipal(*principal))
-
-
 def _principal(prefix: str) -> Place:
     names = f"{prefix}principal_type", f"{prefix}principal_name"
     return Place(
-        lambda entity: TokenPrincipal(*(field(entity, name, None) or "" for name in names)),
+        lambda entity: Principal(*(field(entity, name, None) or "" for name in names)),
         lambda value: dict(zip(names, value, strict=True)),
     )
 
@@ -62,9 +45,8 @@ def _principal(prefix: str) -> Place:
 MESSAGE: Final = Shape(
     CreateToken,
     owner=_principal("owner_"),
-    renewers=Shape(TokenPrincipal),
+    renewers=Shape(Principal, name="principal_name"),
     max_lifetime_ms="max_lifetime",
-    requester=UNKNOWN,
 )
 RESULT: Final[Answer[object, CreateTokenResult]] = answer(
     CreateTokenResult,
@@ -91,5 +73,4 @@ API: Final = ControllerApi(
     message=MESSAGE,
     result=RESULT,
     refusal_of=refusal_of,
-    asked_by=asked_by,
 )

@@ -12,7 +12,7 @@ from typing import Final
 from tidelog.broker.api.answers import Answer, answer, reply
 from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.broker.api.k38_create_delegation_token import UNKNOWN, asked_by, time_at
+from tidelog.broker.api.k38_create_delegation_token import time_at
 from tidelog.controller.messages import Refused
 from tidelog.controller.token_messages import RenewToken, TokenExpiry
 from tidelog.wire.api import ApiKey
@@ -36,8 +36,7 @@ API: Final = ControllerApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(1, 2),
     requires=NOTHING,
-    message=Shape(RenewToken, period_ms="renew_period", requester=UNKNOWN),
+    message=Shape(RenewToken, period_ms="renew_period"),
     result=RESULT,
     refusal_of=refusal_of,
-    asked_by=asked_by,
 )

@@ -9,7 +9,6 @@ from typing import Final
 
 from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, ControllerApi, VersionRange
-from tidelog.broker.api.k38_create_delegation_token import UNKNOWN, asked_by
 from tidelog.broker.api.k39_renew_delegation_token import RESULT, refusal_of
 from tidelog.controller.token_messages import ExpireToken
 from tidelog.wire.api import ApiKey
@@ -21,8 +20,7 @@ API: Final = ControllerApi(
     listeners=BROKERS_AND_CONTROLLERS,
     versions=VersionRange(1, 2),
     requires=NOTHING,
-    message=Shape(ExpireToken, period_ms="expiry_time_period", requester=UNKNOWN),
+    message=Shape(ExpireToken, period_ms="expiry_time_period"),
     result=RESULT,
     refusal_of=refusal_of,
-    asked_by=asked_by,
 )

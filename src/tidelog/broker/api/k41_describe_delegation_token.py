@@ -18,8 +18,7 @@ from tidelog.env.instant import Instant
 from tidelog.limits import CONFIG_ANSWER_WORK, TOKENS_PER_PIECE
 from tidelog.metadata.delegation_tokens import code_of
 from tidelog.metadata.records import DelegationTokenRecord
-from tidelog.model import Secret
-from tidelog.security.delegation import principal_of
+from tidelog.model import Principal, Secret
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity
@@ -31,13 +30,12 @@ class Node(HasImage, HasConfig, Protocol):
 
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> Pieces:
     """Answers from the image of this moment."""
-    secret, tokens = (
-        node.config.controller.token_secret,
-        ArrayWriter(context.response_type, "tokens"),
-    )
+    secret = node.config.controller.token_secret
+    tokens = ArrayWriter(context.response_type, "tokens")
     owners = None
     if request.owners is not None:
-        owners = {f"{each.principal_type}:{each.principal_name}" for each in request.owners}
+        named = (Principal(each.principal_type, each.principal_name) for each in request.owners)
+        owners = set(map(str, named))
     for index, token in enumerate(node.image.tokens()):
         if index % TOKENS_PER_PIECE == TOKENS_PER_PIECE - 1:
             yield CONFIG_ANSWER_WORK
@@ -58,8 +56,8 @@ def _is_visible(context: RequestContext, token: DelegationTokenRecord) -> bool:
 
 
 def _row(token: DelegationTokenRecord, secret: Secret) -> dict[str, Any]:
-    owner, requester = principal_of(token.owner), principal_of(token.requester)
-    renewers = map(principal_of, token.renewers)
+    owner, requester = Principal.parse(token.owner), Principal.parse(token.requester)
+    renewers = map(Principal.parse, token.renewers)
     return {
         "principal_type": owner.principal_type,
         "principal_name": owner.name,

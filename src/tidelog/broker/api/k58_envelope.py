@@ -29,7 +29,7 @@ from tidelog.broker.api.declaration import (
 from tidelog.broker.connections import RequestContext, throttled
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
-from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.model import ANONYMOUS, Principal
 from tidelog.wire import codec, principal_data
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
 from tidelog.wire.entities import Entity, make

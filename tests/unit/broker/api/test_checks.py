@@ -39,8 +39,7 @@ from tests.unit.broker.rights_table import (
 from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.checks import Operations
 from tidelog.broker.api.declaration import Listener
-from tidelog.model import ZERO_TOPIC_ID
-from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.model import ANONYMOUS, ZERO_TOPIC_ID, Principal
 from tidelog.wire.api import ApiKey
 from tidelog.wire.api import ApiKey as K
 from tidelog.wire.values import uuid_of

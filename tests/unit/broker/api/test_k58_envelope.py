@@ -9,7 +9,7 @@ from tidelog.broker.router import ControllerRequest, Router
 from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult, Refused
 from tidelog.controller.topic_messages import CreateTopics, NewTopic
 from tidelog.errors import ErrorCode
-from tidelog.security.principal import ANONYMOUS, Principal
+from tidelog.model import ANONYMOUS, Principal
 from tidelog.wire import codec, principal_data
 from tidelog.wire.api import ApiKey, RequestHeader, pack_header
 from tidelog.wire.entities import make

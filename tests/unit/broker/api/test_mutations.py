@@ -8,7 +8,7 @@ from tests.unit.broker.one_node import CONTROLLER, OneNode, Wire
 from tests.unit.broker.test_throttling import set_quota
 from tidelog.broker.api import k58_envelope
 from tidelog.errors import ErrorCode
-from tidelog.security.principal import Principal
+from tidelog.model import Principal
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make

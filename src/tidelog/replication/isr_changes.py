@@ -31,12 +31,7 @@ from tidelog.replication.events import in_sync as events
 from tidelog.replication.isr import Committed, Pending
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.leader import LeaderState
-from tidelog.replication.messages import (
-    AlterPartitionProposal,
-    AlterPartitionResult,
-    IsrMember,
-    Token,
-)
+from tidelog.replication.messages import AlterPartitionProposal, IsrMember, IsrResult, Token
 from tidelog.replication.partition import Partition
 from tidelog.replication.shared import Env
 
@@ -146,7 +141,7 @@ class IsrChanges:
     # Answers ------------------------------------------------------------------------------
 
     def on_alter_partition_response(
-        self, token: Token, results: Sequence[AlterPartitionResult] | ErrorCode | None, now: Instant
+        self, token: Token, results: Sequence[IsrResult] | ErrorCode | None, now: Instant
     ) -> None:
         """The answer to a `SendAlterPartition`: see `Replicas.on_alter_partition_response`."""
         for proposal, result in self._updates.on_response(token, results, now):
@@ -158,7 +153,7 @@ class IsrChanges:
             self._env.changed.mark(partition)
 
     def on_isr_answer(
-        self, partition: Partition, proposal: AlterPartitionProposal, result: AlterPartitionResult
+        self, partition: Partition, proposal: AlterPartitionProposal, result: IsrResult
     ) -> bool:
         """Applies the answer to one proposal; returns whether to send it again."""
         leadership = partition.leadership
@@ -184,9 +179,7 @@ class IsrChanges:
         )
         return again
 
-    def _commit(
-        self, partition: Partition, leadership: LeaderState, result: AlterPartitionResult
-    ) -> bool:
+    def _commit(self, partition: Partition, leadership: LeaderState, result: IsrResult) -> bool:
         if result.leader_epoch != partition.leader_epoch:
             return self._ignore_answer(partition, "other leader epoch", result)
         if result.partition_epoch < partition.partition_epoch:
@@ -202,9 +195,7 @@ class IsrChanges:
         )
         return False
 
-    def _ignore_answer(
-        self, partition: Partition, reason: str, result: AlterPartitionResult
-    ) -> bool:
+    def _ignore_answer(self, partition: Partition, reason: str, result: IsrResult) -> bool:
         code = result.error_code.name
         self._env.trace.debug(partition, "on_isr_answer", "ignored", reason, error=code)
         return False

@@ -26,7 +26,7 @@ from tidelog.replication.events.in_sync import AlterPartitionRetried
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.messages import (
     AlterPartitionProposal,
-    AlterPartitionResult,
+    IsrResult,
     SendAlterPartition,
     Token,
 )
@@ -95,8 +95,8 @@ class IsrUpdates:
         return True
 
     def on_response(
-        self, token: Token, results: Sequence[AlterPartitionResult] | ErrorCode | None, now: Instant
-    ) -> list[tuple[AlterPartitionProposal, AlterPartitionResult]]:
+        self, token: Token, results: Sequence[IsrResult] | ErrorCode | None, now: Instant
+    ) -> list[tuple[AlterPartitionProposal, IsrResult]]:
         """Takes the answer of a request; returns each proposal with its own answer."""
         if token != self._token:
             self._env.trace.debug(
@@ -116,7 +116,7 @@ class IsrUpdates:
         answers = {(result.topic_id, result.partition): result for result in results}
         unanswered = ErrorCode.UNKNOWN_SERVER_ERROR
         return [
-            (proposal, answers.get(key) or AlterPartitionResult(*key, unanswered))
+            (proposal, answers.get(key) or IsrResult(*key, unanswered))
             for key, proposal in in_flight.items()
         ]
 

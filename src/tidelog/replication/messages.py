@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
 from tidelog.metadata.partition_changes import IsrMember as IsrMember
-from tidelog.metadata.partition_changes import IsrResult
+from tidelog.metadata.partition_changes import IsrResult as IsrResult
 from tidelog.metadata.partition_changes import ReplicaDirectory as ReplicaDirectory
 from tidelog.model import EpochEndOffset, TopicId, TopicPartition, Uuid
 from tidelog.records.control import EndTxnMarker
@@ -136,10 +136,6 @@ class AlterPartitionProposal(NamedTuple):
     new_isr: tuple[IsrMember, ...]
     recovering: bool
     """The leader recovery state to commit: `False` is RECOVERED."""
-
-
-AlterPartitionResult = IsrResult
-"""The controller's answer to one proposal."""
 
 
 class TransactionalProducer(NamedTuple):

@@ -386,10 +386,7 @@ class Replicas:
         return self._quarantine.is_reporting
 
     def on_alter_partition_response(
-        self,
-        token: Token,
-        results: Sequence[messages.AlterPartitionResult] | ErrorCode | None,
-        now: Instant,
+        self, token: Token, results: Sequence[messages.IsrResult] | ErrorCode | None, now: Instant
     ) -> None:
         """The answer to a `SendAlterPartition`: a result for each partition, or the error of the
         whole request, or `None` when no controller could be reached."""

@@ -92,7 +92,8 @@ def plan_cluster(
 def _write_properties(node: LocalNode, settings: Mapping[str, str], *, secret: bool) -> None:
     Path(node.directory).mkdir(parents=True, exist_ok=True)
     text = format_properties(settings, "Written by tidelog for a local cluster.")
-    node.properties_file.touch(mode=0o600 if secret else 0o644)
+    if secret:
+        node.properties_file.touch(mode=0o600)
     node.properties_file.write_text(text, encoding="utf-8")
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.unit.replication.proposing import before_a_proposal, hosted, image, proposed
 from tidelog.errors import ErrorCode
 from tidelog.replication.isr import Committed
-from tidelog.replication.messages import AlterPartitionProposal, AlterPartitionResult
+from tidelog.replication.messages import AlterPartitionProposal, IsrResult
 from tidelog.sim.replicas.cluster import Cluster
 
 
@@ -14,14 +14,12 @@ def cluster() -> Cluster:
     return before_a_proposal()
 
 
-def result(code: ErrorCode, **values: object) -> AlterPartitionResult:
+def result(code: ErrorCode, **values: object) -> IsrResult:
     """An answer about the partition."""
-    return AlterPartitionResult(bytes(16), 0, code, **values)  # type: ignore[arg-type]
+    return IsrResult(bytes(16), 0, code, **values)  # type: ignore[arg-type]
 
 
-def answered(
-    cluster: Cluster, proposal: AlterPartitionProposal, result: AlterPartitionResult
-) -> bool:
+def answered(cluster: Cluster, proposal: AlterPartitionProposal, result: IsrResult) -> bool:
     """Whether the leader sends the proposal again after this answer."""
     return cluster.brokers[1].replicas._isr_changes.on_isr_answer(hosted(cluster), proposal, result)
 

@@ -10,11 +10,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_PROPOSALS_PER_REQUEST
 from tidelog.model import TopicPartition
 from tidelog.replication.isr_updates import IsrUpdates
-from tidelog.replication.messages import (
-    AlterPartitionProposal,
-    AlterPartitionResult,
-    SendAlterPartition,
-)
+from tidelog.replication.messages import AlterPartitionProposal, IsrResult, SendAlterPartition
 from tidelog.replication.shared import Outbox
 from tidelog.sim.replicas.feed import topic_id_of
 
@@ -68,9 +64,7 @@ def test_proposals_of_one_tick_travel_together() -> None:
     updates.submit(proposal(2))
     assert not updates.maybe_send(NOW)
     updates.check()
-    answers = updates.on_response(
-        request.token, [AlterPartitionResult(TOPIC, 0, ErrorCode.NONE)], NOW
-    )
+    answers = updates.on_response(request.token, [IsrResult(TOPIC, 0, ErrorCode.NONE)], NOW)
     assert [(each.topic_partition.partition, result.error_code) for each, result in answers] == [
         (0, ErrorCode.NONE),
         (1, ErrorCode.UNKNOWN_SERVER_ERROR),
@@ -117,7 +111,7 @@ def test_a_withdrawn_proposal_is_neither_sent_nor_answered() -> None:
     for partition in (0, 1):
         updates.withdraw(TopicPartition("orders", partition), TOPIC)
     updates.submit(proposal(0))
-    result = AlterPartitionResult(TOPIC, 0, ErrorCode.NONE)
+    result = IsrResult(TOPIC, 0, ErrorCode.NONE)
     assert updates.on_response(sent(outbox).token, [result], NOW) == []
     updates.maybe_send(NOW)
     assert sent(outbox).proposals == (proposal(0),)

@@ -6,7 +6,7 @@ from tests.unit.replication.proposing import before_a_proposal, hosted, image, p
 from tidelog.errors import ErrorCode
 from tidelog.log.values import LogFlush
 from tidelog.replication.isr import Committed
-from tidelog.replication.messages import AlterPartitionResult
+from tidelog.replication.messages import IsrResult
 from tidelog.replication.partition import Role
 from tidelog.sim.replicas.cluster import Cluster
 
@@ -36,7 +36,7 @@ def test_a_new_term_voids_what_was_proposed(cluster: Cluster) -> None:
     assert partition.leadership.isr_state == Committed((1,))
     assert partition.log.latest_epoch == 1
     changes = cluster.brokers[1].replicas._isr_changes
-    answer = AlterPartitionResult(bytes(16), 0, ErrorCode.NOT_CONTROLLER)
+    answer = IsrResult(bytes(16), 0, ErrorCode.NOT_CONTROLLER)
     assert not changes.on_isr_answer(partition, proposal, answer)
 
 

@@ -40,7 +40,7 @@ def existing_schema(table: AnyTable) -> pa.Schema | None:
     """The columns of the table; `None` where there is none. Raises as `open_existing` does."""
     address = TableAddress.of(table)
     with address.reached():
-        return found_schema(open_existing(address)) if address.is_table else None
+        return found_schema(_opened(address)) if address.is_table else None
 
 
 def open_existing(table: AnyTable) -> DeltaTable:
@@ -52,7 +52,11 @@ def open_existing(table: AnyTable) -> DeltaTable:
             raise UsageError(
                 f"`{address}` is not a Delta table", "give the `--table` of `tidelog spark ingest`"
             )
-        delta = address.delta()
+        return _opened(address)
+
+
+def _opened(address: TableAddress) -> DeltaTable:
+    delta = address.delta()
     check_kind(delta, address)
     return delta
 

@@ -221,7 +221,7 @@ class Cluster:
 
         def arrive() -> None:
             self.proposals.append(request)
-            results: list[messages.AlterPartitionResult] | None = None
+            results: list[messages.IsrResult] | None = None
             match self.controller:
                 case "silent":
                     return
@@ -235,7 +235,7 @@ class Cluster:
                     results = refused(request, ErrorCode[code])
             self.timeline.at(LINK_MS, lambda: answer(results))
 
-        def answer(results: list[messages.AlterPartitionResult] | None) -> None:
+        def answer(results: list[messages.IsrResult] | None) -> None:
             if sender.running and sender.incarnation == incarnation:
                 sender.replicas.on_alter_partition_response(request.token, results, self.now)
 

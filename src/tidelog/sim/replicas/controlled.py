@@ -14,7 +14,7 @@ from tidelog.kraft.messages import CommittedBatch
 from tidelog.metadata.record_codec import decode_record
 from tidelog.metadata.records import NoOpRecord
 from tidelog.model import Endpoint, TopicId, Uuid
-from tidelog.replication.messages import AlterPartitionResult, SendAlterPartition
+from tidelog.replication.messages import IsrResult, SendAlterPartition
 from tidelog.sim.replicas.feed import MetadataFeed, refused
 
 FEATURES = {name: messages.FeatureRange(*served) for name, served in features.FEATURES.items()}
@@ -147,7 +147,7 @@ class ControlledFeed(MetadataFeed):
         assert isinstance(answer, messages.AlterReassignmentsResult), f"{answer}"
         assert answer.results[0].error_code is ErrorCode.NONE, f"{answer}"
 
-    def decide(self, sender: int, request: SendAlterPartition) -> list[AlterPartitionResult]:
+    def decide(self, sender: int, request: SendAlterPartition) -> list[IsrResult]:
         """Asks the controller."""
         proposals = tuple(
             messages.IsrProposal(

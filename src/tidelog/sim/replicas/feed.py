@@ -25,11 +25,7 @@ from tidelog.metadata.records import (
     UnfenceBrokerRecord,
 )
 from tidelog.model import TopicId, Uuid
-from tidelog.replication.messages import (
-    AlterPartitionProposal,
-    AlterPartitionResult,
-    SendAlterPartition,
-)
+from tidelog.replication.messages import AlterPartitionProposal, IsrResult, SendAlterPartition
 from tidelog.replication.replicas import Replicas
 
 LISTENER: Final = "PLAINTEXT"
@@ -163,13 +159,13 @@ class MetadataFeed:
         applied = self._applied[node_id] = delta.apply(last, 1)
         replicas.apply(delta, applied, lambda topic: log_config(applied, topic), now)
 
-    def decide(self, sender: int, request: SendAlterPartition) -> list[AlterPartitionResult]:
+    def decide(self, sender: int, request: SendAlterPartition) -> list[IsrResult]:
         """Commits the proposals that fit the newest metadata, refuses the others."""
         return [self._decide(sender, proposal) for proposal in request.proposals]
 
-    def _decide(self, sender: int, proposal: AlterPartitionProposal) -> AlterPartitionResult:
+    def _decide(self, sender: int, proposal: AlterPartitionProposal) -> IsrResult:
         number = proposal.topic_partition.partition
-        result = AlterPartitionResult(proposal.topic_id, number, self._objection(sender, proposal))
+        result = IsrResult(proposal.topic_id, number, self._objection(sender, proposal))
         if result.error_code is not ErrorCode.NONE:
             return result
         isr = tuple(member.broker_id for member in proposal.new_isr)
@@ -206,10 +202,10 @@ def log_config(image: MetadataImage, topic: str) -> LogConfig:
     return LogConfig(**values)
 
 
-def refused(request: SendAlterPartition, code: ErrorCode) -> list[AlterPartitionResult]:
+def refused(request: SendAlterPartition, code: ErrorCode) -> list[IsrResult]:
     """The same answer to every proposal."""
     return [
-        AlterPartitionResult(proposal.topic_id, proposal.topic_partition.partition, code)
+        IsrResult(proposal.topic_id, proposal.topic_partition.partition, code)
         for proposal in request.proposals
     ]
 

@@ -33,7 +33,7 @@ class Node(HasProducerIds, HasTransactions, Protocol):
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Answers when there is an id, and when the coordinator's record is committed."""
     producer_id, epoch = field(request, "producer_id", -1), field(request, "producer_epoch", -1)
-    if (producer_id < 0) != (epoch < 0) or request.transactional_id == "":
+    if (producer_id == -1) != (epoch == -1) or request.transactional_id == "":
         _answer(context, ProducerGranted(ErrorCode.INVALID_REQUEST))
     elif request.transactional_id is None:
         node.producer_ids.request(

@@ -49,7 +49,7 @@ def test_an_id_that_a_producer_had_before_is_replaced(wire, version):
     assert new != old
 
 
-@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5)])
+@pytest.mark.parametrize(("producer_id", "epoch"), [(5, -1), (-1, 5), (-1, -2), (-2, -1)])
 def test_half_an_identity_is_refused(wire, producer_id, epoch):
     answer = ask(wire, 5, producer_id=producer_id, producer_epoch=epoch)
     assert answer == (ErrorCode.INVALID_REQUEST, -1, -1)

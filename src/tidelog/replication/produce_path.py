@@ -101,9 +101,11 @@ class ProducePath:
                 continue
             if request.transactional_id is not None:
                 producer = _producer_of(part, request.transactional_id, bumps_epoch)
-                if producer is not None and self._verification.needs(found, producer):
-                    opening.append(_Opening(found, part, producer, acks, len(results)))
-                    results.append(_failure(part, ErrorCode.NONE))
+                code = producer and self._verification.judge(found, producer)
+                if producer is not None and code is not None:
+                    if code is ErrorCode.NONE:
+                        opening.append(_Opening(found, part, producer, acks, len(results)))
+                    results.append(_failure(part, code))
                     continue
             result, required = self._append(found, part, acks, wall_ms)
             if env.measures.enabled and result.error_code is ErrorCode.NONE:

@@ -59,10 +59,11 @@ class TransactionPart:
         self._stir()
         partition = self._env.hosted.partitions.get(topic_partition)
         wall_ms = now + self.wall_offset_ms
-        if partition is None or not self._verification.needs(partition, producer):
-            release(Verdict(ErrorCode.NONE, now, wall_ms))
-        else:
+        code = partition and self._verification.judge(partition, producer)
+        if partition is not None and code is ErrorCode.NONE:
             self._verification.hold(partition, producer, 0, wall_ms, release)
+        else:
+            release(Verdict(code or ErrorCode.NONE, now, wall_ms))
 
     def describe_producers(self, topic: str, number: int) -> messages.ProducersOf:
         """What the leader of a partition knows of its producers."""

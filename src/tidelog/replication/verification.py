@@ -69,18 +69,19 @@ class Verification:
         # The tokens of the questions, by what they are about.
         self._tokens: dict[tuple[Guard, TransactionalProducer], Token] = {}
 
-    def needs(self, partition: Partition, producer: TransactionalProducer) -> bool:
-        """Whether a batch would open a transaction here that must be asked about."""
+    def judge(self, partition: Partition, producer: TransactionalProducer) -> ErrorCode | None:
+        """What stands against a batch that would open a transaction here; `NONE` when it must be
+        asked about, `None` when it opens none."""
         if partition.leadership is None:
-            return False
+            return None
         if not (producer.bumps_epoch or self._env.config.transaction_verification_enable):
-            return False
+            return None
         producers = partition.log.producers
-        known = producers.by_id.get(producer.producer_id)
-        if known is not None and producer.producer_epoch < known.producer_epoch:
-            # The log refuses it: INVALID_PRODUCER_EPOCH, as in Kafka before the question.
-            return False
-        return not producers.has_open_transaction(producer.producer_id, producer.producer_epoch)
+        producer_id, epoch = producer.producer_id, producer.producer_epoch
+        known = producers.by_id.get(producer_id)
+        if known is not None and epoch < known.producer_epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        return None if producers.has_open_transaction(producer_id, epoch) else ErrorCode.NONE
 
     def hold(
         self,

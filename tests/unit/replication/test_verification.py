@@ -111,10 +111,12 @@ def test_an_error_appends_nothing(answer, expected):
     assert bench.codes() == [[ErrorCode[expected]]] and bench.log.log_end_offset == 0
 
 
-def test_a_deposed_producer_is_refused_without_a_question():
+@pytest.mark.parametrize("sequence", [0, -1])
+def test_a_deposed_producer_is_refused_without_a_question(sequence):
+    """Before anything else about its records, as in Kafka's `UnifiedLog`."""
     bench = Bench()
     bench.mark(producer_epoch=3)
-    bench.send(transactional(0))
+    bench.send(transactional(sequence))
     assert bench.codes() == [[ErrorCode.INVALID_PRODUCER_EPOCH]]
     assert bench.coordinator.listen() == []
 

@@ -30,6 +30,7 @@ from tidelog.groups.messages import (
 )
 from tidelog.groups.records import GroupValue, MemberValue
 from tidelog.rsm.coordinator import ReplyTo
+from tidelog.wire.consumer_protocol import CONSUMERS, topics_of
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -75,6 +76,8 @@ class ClassicGroup:
     protocol_type: str | None = None
     # What the generation agreed on; `None` without one.
     protocol_name: str | None = None
+    # What its members read; `None` when that is not known: they may read anything.
+    topics: frozenset[str] | None = None
     # The member that assigns; always one of the members, or `None`.
     leader_id: str | None = None
     # By member id, in the order in which they came.
@@ -186,6 +189,12 @@ class ClassicGroup:
         )
         return max(votes, key=lambda name: votes[name])
 
+    def choose(self, protocol_name: str | None) -> None:
+        """The members have agreed on a protocol, or there are none."""
+        self.protocol_name = protocol_name
+        said = (each.metadata(protocol_name) for each in self.members.values())
+        self.topics = topics_of(said) if self.protocol_type == CONSUMERS else None
+
     def elect_leader(self) -> bool:
         """Makes sure that the leader has joined; false when no member has."""
         led = self.members.get(self.leader_id or NO_MEMBER)
@@ -261,8 +270,7 @@ class ClassicGroup:
             GroupState.STABLE if value.members else GroupState.EMPTY,
             value.generation_id,
             value.protocol_type or None,
-            value.protocol_name,
-            value.leader_id,
+            leader_id=value.leader_id,
         )
         for each in value.members:
             group.add(
@@ -278,6 +286,7 @@ class ClassicGroup:
                     is_new=False,
                 )
             )
+        group.choose(value.protocol_name)
         return group
 
     def check(self) -> None:

@@ -46,10 +46,9 @@ from tidelog.groups.messages import (
     SyncGroupResult,
 )
 from tidelog.groups.migration import DISABLED, Migration
-from tidelog.groups.subscriptions import CONSUMERS
 from tidelog.model import uuid_to_text
 from tidelog.rsm.coordinator import ReplyTo
-from tidelog.wire.consumer_protocol import ConsumerSubscription, subscription_of
+from tidelog.wire.consumer_protocol import CONSUMERS, ConsumerSubscription, subscription_of
 
 ClassicRequest = JoinGroup | SyncGroup | Heartbeat | LeaveGroup
 

@@ -21,6 +21,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.consumer_group import ConsumerGroup
+from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupsImage, GroupsLogRecord
 from tidelog.groups.messages import Response
 from tidelog.groups.share_group import ShareGroup
@@ -96,6 +97,14 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
         """A group, if it exists and is a share group."""
         image = self.kernel.latest.get(group_id)
         return None if image is None else image.shares
+
+    def topics_read_by(self, group_id: str) -> frozenset[str] | None:
+        """What the members of a classic or consumer group are subscribed to; `None` when that is
+        not known."""
+        group, consumers = self.find(group_id), self.consumers(group_id)
+        if consumers is not None:
+            return frozenset(consumers.topics())
+        return frozenset() if group is None or group.state is GroupState.EMPTY else group.topics
 
     def session_timeout_ms(self, group_id: str) -> int:
         """Of the members of a consumer group."""

@@ -5,7 +5,7 @@
 | has no members | it became empty, and the commit |
 | never had any | the commit |
 | is a consumer group (KIP-848) | the commit, where no member is subscribed to the topic |
-| is stable, of consumers | the commit, where no member is subscribed to the topic |
+| is stable, of consumers whose topics are known | the commit, where none of them reads the topic |
 | otherwise | never |
 
 Offsets of a topic that was deleted are forgotten when the metadata says so, whatever their age and
@@ -35,7 +35,6 @@ from tidelog.groups.env import Env
 from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupImage
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupsRecord, OffsetRecord
-from tidelog.groups.subscriptions import subscribed_topics
 from tidelog.groups.transactions import waits_for
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
 from tidelog.model import NO_TIMESTAMP, ZERO_TOPIC_ID
@@ -103,7 +102,7 @@ class Expiry:
     def _expired(self, group_id: str, image: GroupImage, wall_ms: int) -> list[GroupsRecord]:
         """Tombstones of what has expired of a group, and of the group when nothing is left."""
         group, consumers = self._env.find(group_id), self._env.consumers(group_id)
-        subscribed = subscribed_topics(group, consumers)
+        subscribed = self._env.topics_read_by(group_id)
         state = GroupState.STABLE if group is None else group.state
         is_empty = state is GroupState.EMPTY
         if subscribed is None or not (is_empty or state is GroupState.STABLE):

@@ -48,9 +48,13 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import GroupProtocol
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
-from tidelog.groups.subscriptions import CONSUMERS
 from tidelog.model import TopicPartition
-from tidelog.wire.consumer_protocol import assignment_of, pack_assignment, subscription_of
+from tidelog.wire.consumer_protocol import (
+    CONSUMERS,
+    assignment_of,
+    pack_assignment,
+    subscription_of,
+)
 
 DISABLED: Final = "disabled"
 _UPGRADES: Final = ("bidirectional", "upgrade")
@@ -167,7 +171,7 @@ class Migration:
                     is_new=False,
                 )
             )
-        classic.protocol_name = classic.vote()
+        classic.choose(classic.vote())
         classic.leader_id = next(iter(classic.members))
         draft.end()
         value = classic.value(assignments, self._env.wall_ms(now))

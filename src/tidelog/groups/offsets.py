@@ -41,11 +41,11 @@ from tidelog.groups.messages import (
     FetchOffsetsResult,
 )
 from tidelog.groups.records import GroupsRecord, OffsetRecord
-from tidelog.groups.subscriptions import subscribed_topics
 from tidelog.groups.transactions import PendingOffset, fault_of, waits_for
 from tidelog.model import TopicPartition
 from tidelog.rsm.coordinator import Refused, ReplyTo
 from tidelog.rsm.log_records import TransactionEnd
+from tidelog.wire.consumer_protocol import CONSUMERS
 
 _RENEWING = (GroupState.PREPARING, GroupState.STABLE)
 
@@ -142,16 +142,16 @@ class Offsets:
             code = ErrorCode.GROUP_ID_NOT_FOUND if request.group_id else ErrorCode.INVALID_GROUP_ID
             self._env.answer(reply_to, DeleteOffsetsResult(code))
             return
-        subscribed = subscribed_topics(group, consumers)
-        if subscribed is None:
+        if group is not None and group.members and group.protocol_type != CONSUMERS:
             self._env.answer(reply_to, DeleteOffsetsResult(ErrorCode.NON_EMPTY_GROUP))
             return
+        subscribed = self._env.topics_read_by(request.group_id)
         image = self._env.kernel.latest.get(request.group_id)
         records: list[GroupsRecord] = []
         results = []
         for topic_partition in request.partitions:
             code = ErrorCode.NONE
-            if topic_partition.topic in subscribed:
+            if subscribed is None or topic_partition.topic in subscribed:
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif image is not None and image.knows(topic_partition):
                 records.append(OffsetRecord(request.group_id, topic_partition, None))

@@ -31,9 +31,9 @@ from tidelog.groups.records import GroupRecord, GroupsRecord, OffsetRecord
 from tidelog.groups.share_group import ShareGroup
 from tidelog.groups.share_records import ShareGroupRecord, ShareKind
 from tidelog.groups.share_states import all_deleting, with_states
-from tidelog.groups.subscriptions import CONSUMERS
 from tidelog.model import NO_OFFSET
 from tidelog.rsm.coordinator import ReplyTo
+from tidelog.wire.consumer_protocol import CONSUMERS
 
 SHARES: Final = "share"
 """The protocol type of share groups."""

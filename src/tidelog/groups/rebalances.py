@@ -118,13 +118,14 @@ class Rebalances:
         if not group.members:
             self._become_empty(group, now)
             return
-        group.protocol_name = group.vote()
+        protocol = group.vote()
+        group.choose(protocol)
         group.state = GroupState.COMPLETING
         self._env.trace.event(
             events.GenerationBegan(
                 group_id=group.group_id,
                 generation_id=group.generation_id,
-                protocol=group.protocol_name,
+                protocol=protocol,
                 leader=group.leader_id or "",
                 members=len(group.members),
             )
@@ -136,7 +137,8 @@ class Rebalances:
         self._set_deadline(group, Instant(now + group.rebalance_timeout_ms))
 
     def _become_empty(self, group: ClassicGroup, now: Instant) -> None:
-        group.state, group.protocol_name, group.leader_id = GroupState.EMPTY, None, None
+        group.state, group.leader_id = GroupState.EMPTY, None
+        group.choose(None)
         self._env.timers.clear((group.group_id, _GROUP))
         self._env.trace.event(
             events.GroupEmptied(group_id=group.group_id, generation_id=group.generation_id)

@@ -1,8 +1,9 @@
 """What consumers of the classic protocol put into JoinGroup and SyncGroup: subscriptions and
 assignments.
 
-Brokers carry both without looking into them, but for three cases: which topics a group reads, how
-far it is (tools), and where members of both protocols meet in one group.
+Brokers carry both without looking into them, but for three cases: which topics a group reads (their
+committed offsets neither expire nor are deleted), how far it is (tools), and where members of both
+protocols meet in one group.
 
     subscription = version i16 | topics | user data | owned partitions (1+) | generation (2+)
                    | rack (3+)
@@ -24,6 +25,10 @@ from tidelog.wire.layouts import CLASSIC, INT16, INT32, absent, converted, writt
 from tidelog.wire.notation import MALFORMED
 from tidelog.wire.primitives import LEGACY_32, Codec
 
+CONSUMERS: Final = "consumer"
+"""The protocol type of groups whose members say these things."""
+
+_VERSION_BYTES: Final = 2
 _OWNED_FROM: Final = 1
 _GENERATION_FROM: Final = 2
 _RACK_FROM: Final = 3
@@ -59,7 +64,7 @@ def _rows_of(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
 _PARTITIONS: Final = converted(
     CLASSIC.array(CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.numbers)), _partitions_of, _rows_of
 )
-TOPICS: Final = CLASSIC.array(CLASSIC.text)
+_TOPICS: Final = CLASSIC.array(CLASSIC.text)
 """What every subscription begins with, behind its version."""
 _ASSIGNMENT: Final = CLASSIC.layout(ConsumerAssignment._make, _PARTITIONS, CLASSIC.blob)
 
@@ -67,7 +72,7 @@ _ASSIGNMENT: Final = CLASSIC.layout(ConsumerAssignment._make, _PARTITIONS, CLASS
 def _layout_of_subscriptions(version: int) -> Codec:
     return CLASSIC.layout(
         tuple,
-        TOPICS,
+        _TOPICS,
         CLASSIC.blob,
         _PARTITIONS if version >= _OWNED_FROM else absent(()),
         INT32 if version >= _GENERATION_FROM else absent(-1),
@@ -89,6 +94,17 @@ def subscription_of(metadata: bytes) -> ConsumerSubscription:
     except MALFORMED as error:
         raise MalformedFrame(f"a subscription is cut: {error}") from None
     return ConsumerSubscription(version, topics, owned, rack)
+
+
+def topics_of(members: Iterable[bytes]) -> frozenset[str] | None:
+    """The topics of members of any version, future ones included; `None` when one of them cannot be
+    read."""
+    try:
+        return frozenset(
+            topic for each in members for topic in _TOPICS.read(each, _VERSION_BYTES)[0]
+        )
+    except (MalformedFrame, *MALFORMED):
+        return None
 
 
 def assignment_of(assignment: bytes) -> ConsumerAssignment:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.groups.consumer_rig import Client, Consumers, image, topic_id
-from tests.unit.groups.rig import T0, Rig, commit, heartbeat, leave
+from tests.unit.groups.rig import DELAY_MS, T0, Rig, commit, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import CommitOffsets
+from tidelog.groups.messages import CommitOffsets, GroupProtocol
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
 from tidelog.limits import OFFSETS_EXPIRED_PER_TURN
 from tidelog.model import TopicPartition
@@ -69,6 +69,16 @@ def test_what_members_are_subscribed_to_never_expires(rig):
         rig.ask(commit(3, member, 1, partition=partition))
     stay(rig, member, 20 * MINUTE_MS)
     assert rig.committed() == {T0: 3}
+
+
+def test_nothing_expires_while_the_topics_of_members_are_not_known(rig):
+    number = rig.send(join(requires_member_id=False, protocols=(GroupProtocol("odd", b""),)))
+    rig.advance(2 * DELAY_MS)
+    member = rig.answers[number].member_id
+    rig.ask(sync(member, 1))
+    rig.ask(commit(3, member, 1, partition=OTHER))
+    stay(rig, member, 20 * MINUTE_MS)
+    assert rig.committed() == {OTHER: 3}
 
 
 def test_an_expiry_of_its_own_counts(rig):

@@ -128,6 +128,31 @@ def test_offsets_of_topics_without_subscribers_are_deleted(rig):
     assert rig.committed() == {T0: 3}
 
 
+@pytest.mark.parametrize("metadata", [b"", b"\x00\x00\x00\x00\x00\x01\x00\x09t"])
+def test_consumers_whose_topics_are_not_known_may_read_all(rig, metadata):
+    """As Kafka's `ClassicGroup.isSubscribedToTopic`: what cannot be read is not nothing."""
+    rig.ask(commit(3))
+    number = rig.send(join(protocols=(GroupProtocol("odd", metadata),), requires_member_id=False))
+    for _ in range(2):
+        # Before the first generation, too.
+        refused = ((OTHER_TOPIC, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),)
+        assert rig.ask(DeleteOffsets("g", (OTHER_TOPIC,))).partitions == refused
+        rig.advance(20)
+    assert rig.answers[number].error_code is ErrorCode.NONE
+
+
+def test_the_protocol_of_the_generation_says_what_members_read(rig):
+    other = GroupProtocol("other", b"\x00\x00\x00\x00\x00\x01\x00\x01u")
+    both = (*join().protocols, other)
+    rig.send(join(protocols=both, requires_member_id=False))
+    rig.advance(20)
+    result = rig.ask(DeleteOffsets("g", (T0, OTHER_TOPIC)))
+    assert result.partitions == (
+        (T0, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC),
+        (OTHER_TOPIC, ErrorCode.NONE),
+    )
+
+
 def test_offsets_of_a_group_without_members_are_deleted(rig):
     rig.ask(commit(3))
     assert rig.ask(DeleteOffsets("g", (T0,))).partitions == ((T0, ErrorCode.NONE),)

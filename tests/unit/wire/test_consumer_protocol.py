@@ -10,6 +10,7 @@ from tidelog.wire.consumer_protocol import (
     assignment_of,
     pack_assignment,
     subscription_of,
+    topics_of,
 )
 
 T0, T2, U1 = TopicPartition("t", 0), TopicPartition("t", 2), TopicPartition("u", 1)
@@ -32,6 +33,20 @@ ASSIGNED = "00000002 000174 00000002 00000000 00000002 000175 00000001 00000001"
 def test_a_subscription(text, subscription):
     data = bytes.fromhex(text)
     assert subscription_of(data) == subscription
+
+
+def test_topics_of_a_group():
+    assert topics_of(()) == frozenset()
+    assert topics_of(bytes.fromhex(text) for text in SUBSCRIPTIONS) == {"t", "u"}
+    # Nothing behind the topics is read: versions differ in it, and so do clients.
+    assert topics_of((bytes.fromhex("0003 00000001 000174"), b"\0\0\0\0\0\0")) == {"t"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "00", "0001 00000002 000174", "0000 7fffffff", "0000 00000001 0001ff"]
+)
+def test_topics_of_a_group_are_not_known_when_a_member_is_not_understood(text):
+    assert topics_of((bytes.fromhex(f"0000 {TOPICS}"), bytes.fromhex(text))) is None
 
 
 @pytest.mark.parametrize(

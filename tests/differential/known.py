@@ -37,6 +37,12 @@ def _is_absent(step: Step, difference: Difference) -> bool:
     return difference.tidelog in ("69", '"Dead"')
 
 
+def _is_unknown_without_protocols(step: Step, difference: Difference) -> bool:
+    return difference.tidelog == "25" and not (
+        step.body["protocols"] and step.body["protocol_type"]
+    )
+
+
 def _may_be_empty(step: Step, difference: Difference) -> bool:
     return '"Empty"' in difference.kafka or step.version < FIRST_LIST_WITH_STATES
 
@@ -55,9 +61,10 @@ NO_SHARE_LEADER: Final = (
 )
 NO_CONFIGS: Final = "Client metrics have no configurations of their own: INVALID_REQUEST."
 _GONE_GROUP: Final = (
-    "A group whose last offset was deleted, or none of whose offsets could be committed, stays in "
-    "Kafka's memory as an empty group until the next expiry or start. In Tidelog a group exists "
-    "if its log has something of it: GROUP_ID_NOT_FOUND."
+    "A group whose last offset was deleted, none of whose offsets could be committed, or that has "
+    "only given out member ids, stays in Kafka as an empty group until the next expiry. In Tidelog "
+    "a group exists if its log has something of it or a client may come back: GROUP_ID_NOT_FOUND, "
+    "and UNKNOWN_MEMBER_ID for a join without protocols."
 )
 _BESIDE: Final = (
     "Which member of a share group gets which of equally good partitions follows the order of a "
@@ -131,6 +138,7 @@ KNOWN: Final[tuple[Known, ...]] = (
         "(INVALID_REQUIRED_ACKS).",
         lambda step, difference: difference.tidelog == "21",
     ),
+    Known(K.JOIN_GROUP, "error_code", _GONE_GROUP, _is_unknown_without_protocols),
     Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),
     Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),
     Known(K.DELETE_GROUPS, "error_code", _GONE_GROUP, _is_absent),

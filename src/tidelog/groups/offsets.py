@@ -58,6 +58,11 @@ class Offsets:
     def __init__(self, env: Env) -> None:
         self._env = env
 
+    @property
+    def _limit(self) -> int:
+        """Longer metadata is not committed."""
+        return self._env.config.offset_metadata_max_bytes
+
     # Commits ------------------------------------------------------------------------------
 
     def commit(self, request: CommitOffsets, reply_to: ReplyTo, now: Instant) -> None:
@@ -67,7 +72,7 @@ class Offsets:
         if consumers is None:
             code = _fault_of(group, request)
         else:
-            code = _fault_of_member(consumers, request)
+            code = _fault_of_member(consumers, request, self._limit)
         if code is not ErrorCode.NONE:
             self._env.answer(reply_to, Refused(code))
             return
@@ -87,7 +92,7 @@ class Offsets:
         if consumers is None:
             code = fault_of(self._env.find(request.group_id), commit)
         else:
-            code = _fault_in_transaction(consumers, commit)
+            code = _fault_in_transaction(consumers, commit, self._limit)
         if code is not ErrorCode.NONE:
             self._env.answer(reply_to, Refused(code))
             return
@@ -103,7 +108,7 @@ class Offsets:
         self, commit: CommitOffsets, now: Instant
     ) -> tuple[list[OffsetRecord], CommitOffsetsResult]:
         """The records of a commit, and the answer when they are committed."""
-        wall_ms, limit = self._env.wall_ms(now), self._env.config.offset_metadata_max_bytes
+        wall_ms, limit = self._env.wall_ms(now), self._limit
         records, results = [], []
         for topic_partition, value in commit.offsets:
             if len(value.metadata) > limit:
@@ -182,8 +187,8 @@ def _fault_of(group: ClassicGroup | None, request: CommitOffsets) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _fault_of_member(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
-    """What stands against a commit to a consumer group."""
+def _fault_of_member(group: ConsumerGroup, request: CommitOffsets, limit: int) -> ErrorCode:
+    """What stands against a commit to a consumer group, in which longer metadata is refused."""
     said = request.generation_id
     if said < 0 and not group.subscriptions:
         return ErrorCode.NONE
@@ -195,21 +200,24 @@ def _fault_of_member(group: ConsumerGroup, request: CommitOffsets) -> ErrorCode:
     current = group.current(request.member_id)
     if said == current.epoch:
         return ErrorCode.NONE
+    stale = ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+    if said > current.epoch:
+        return stale
     # The member has not received its newest epoch; what it had before that epoch it may commit.
     held = {**current.assigned, **current.revoking}
     for (_, number), value in request.offsets:
         since = held.get(IdPartition(value.topic_id, number))
-        if said > current.epoch or since is None or since > said:
-            return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
+        if len(value.metadata) <= limit and (since is None or since > said):
+            return stale
     return ErrorCode.NONE
 
 
-def _fault_in_transaction(group: ConsumerGroup, commit: CommitOffsets) -> ErrorCode:
+def _fault_in_transaction(group: ConsumerGroup, commit: CommitOffsets, limit: int) -> ErrorCode:
     """What stands against a commit in a transaction, whose client need not name a member."""
     names_member = commit.member_id != NO_MEMBER or commit.group_instance_id is not None
     if commit.generation_id == NO_GENERATION and not names_member:
         return ErrorCode.NONE
-    code = _fault_of_member(group, commit._replace(may_name_epoch=True))
+    code = _fault_of_member(group, commit._replace(may_name_epoch=True), limit)
     return ErrorCode.ILLEGAL_GENERATION if code is ErrorCode.STALE_MEMBER_EPOCH else code
 
 

@@ -46,6 +46,7 @@ def commit(
     group_id: str = "g",
     generation_id: int = -1,
     member_id: str = "",
+    note: str = "note",
     **values: Any,
 ) -> dict[tuple[str, int], ErrorCode]:
     """Commits; the error of each partition."""
@@ -58,7 +59,7 @@ def commit(
                     "partition_index": number,
                     "committed_offset": offset,
                     "committed_leader_epoch": 4,
-                    "committed_metadata": "note",
+                    "committed_metadata": note,
                 }
                 for number, offset in partitions.items()
             ],

@@ -98,6 +98,9 @@ def test_a_former_epoch_commits_what_it_had():
     own = {"member_id": "m", "generation_id": 2}
     assert commit(wire, 9, {"t": {0: 5}}, **own) == {("t", 0): ErrorCode.NONE}
     assert commit(wire, 9, {"t": {1: 5}}, **own) == {("t", 1): ErrorCode.STALE_MEMBER_EPOCH}
+    # What is not committed anyway needs no right to it, as in Kafka's OffsetMetadataManager.
+    refused = {("t", 1): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert commit(wire, 9, {"t": {1: 5}}, note="x" * 4097, **own) == refused
 
 
 def test_questions_of_members_name_the_epoch():

@@ -139,6 +139,14 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda step, difference: difference.tidelog == "21",
     ),
     Known(K.JOIN_GROUP, "error_code", _GONE_GROUP, _is_unknown_without_protocols),
+    Known(
+        K.PRODUCE,
+        "log_append_time",
+        "To a batch that is there already Kafka answers with the time of its last record as that "
+        "of the append, so a producer takes it for the time of each of its records. Tidelog "
+        "answers -1: they have the times that the producer gave them.",
+        lambda step, difference: difference.tidelog == "null",
+    ),
     Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),
     Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),
     Known(K.DELETE_GROUPS, "error_code", _GONE_GROUP, _is_absent),

@@ -11,8 +11,9 @@ connection. An answer that has begun keeps the full time: a large one may take l
 
 from typing import Final
 
-from tidelog.broker.api import k01_fetch, k02_list_offsets
+from tidelog.broker.api import k01_fetch
 from tidelog.broker.features import version_for
+from tidelog.broker.offset_questions import offsets_answer, offsets_request
 from tidelog.broker.peers import PeerChannels, Purpose
 from tidelog.config import NodeConfig
 from tidelog.controller import messages as controller_messages
@@ -29,13 +30,10 @@ from tidelog.replication.messages import (
 from tidelog.replication.replicas import Replicas
 from tidelog.wire import codec
 from tidelog.wire import fetch as wire_fetch
-from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity, make
 
 FETCH_VERSION: Final = k01_fetch.SENT_VERSION
 FETCH_VERSION_SINCE: Final = 26
 """`metadata.version` of Kafka 4.1, which brought it (KIP-1166)."""
-LIST_OFFSETS_VERSION: Final = k02_list_offsets.SENT_VERSION
 _TO_ALL: Final = (
     Purpose.MARKERS,
     Purpose.TRANSACTION_CHECK,
@@ -97,19 +95,13 @@ class ReplicaLink:
             version = version_for(leader, FETCH_VERSION, FETCH_VERSION_SINCE)
             frame = wire_fetch.pack_request(version, correlation_id, client_id, output.request)
         else:
-            entity = self._list_offsets_entity(output)
+            entity = offsets_request(output.queries, self._config.node_id)
             frame = codec.encode_request(entity, correlation_id, client_id)
         deadline = Instant(now + self._config.replication.replica_socket_timeout_ms)
         first_byte_by = Instant(min(deadline, now + self._first_byte_limit_ms))
         self._peers.send(
             output.leader_id, Purpose.REPLICA_FETCH, [frame], output, deadline, first_byte_by
         )
-
-    def _list_offsets_entity(self, output: SendListOffsets) -> Entity:
-        request_type = codec.request_class(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION)
-        topics = k02_list_offsets.QUERIES.write(output.queries)
-        replica_id = self._config.node_id
-        return make(request_type, replica_id=replica_id, isolation_level=0, timeout=0, **topics)
 
     def on_answered(self, token: object, frame: memoryview | bytes, now: Instant) -> None:
         """A leader answered. Raises `MalformedFrame`."""
@@ -119,9 +111,7 @@ class ReplicaLink:
             self._replicas.on_fetch_response(token.token, response, now)
             return
         assert isinstance(token, SendListOffsets), f"unexpected token {token!r}"
-        _, entity = codec.decode_response(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, frame)
-        results = k02_list_offsets.RESULTS.read(entity)
-        self._replicas.on_list_offsets_response(token.token, results, now)
+        self._replicas.on_list_offsets_response(token.token, offsets_answer(frame), now)
 
     def on_failed(self, token: object, now: Instant) -> None:
         """A leader did not answer."""

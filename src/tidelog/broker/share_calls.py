@@ -20,7 +20,7 @@ Source: KIP-932; Kafka's PersisterStateManager.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -184,9 +184,12 @@ class ShareCalls:
         ]
         request_type = codec.request_class(request.api, SENT_VERSIONS[request.api])
         entity = request_of(request_type, request.lines[0].key.group_id, rows)
+        self._ask(coordinator, entity, request, now)
+
+    def _ask(self, node_id: int, entity: Entity, token: Hashable, now: Instant) -> None:
         client_id = f"broker-{self._config.node_id}-{self.client}"
         deadline = self._deadline_of(now)
-        self._peers.ask(coordinator, self.purpose, entity, client_id, request, deadline)
+        self._peers.ask(node_id, self.purpose, entity, client_id, token, deadline)
 
     # Answers ----------------------------------------------------------------------------------
 

@@ -52,6 +52,33 @@ def test_the_first_call_creates_the_topic():
     assert [each.error_code for each in ended[0].values()] == [ErrorCode.NONE]
 
 
+def ask_ends(node, *partitions):
+    ended = []
+    node.broker.share_states.ask_ends(partitions, lambda found, _: ended.append(found), node.now)
+    return ended
+
+
+def test_ends_of_partitions():
+    node = one_node()
+    known = IdPartition(node.broker.image.topics_by_name["t"].topic_id, 1)
+    unknown = IdPartition(known.topic_id, 9)
+    ended, nothing = ask_ends(node, known, unknown), ask_ends(node)
+    node.run_until(lambda: ended and nothing)
+    (found,) = ended
+    assert (found[known].error_code, found[known].row.offset) == (ErrorCode.NONE, 0)
+    assert found[unknown].error_code is ErrorCode.LEADER_NOT_AVAILABLE
+    assert nothing == [{}]
+
+
+def test_a_leader_that_cannot_be_reached_has_no_end():
+    node = OneNode(**SETTINGS, request_timeout_ms="2000")
+    node.client().create_topic("t", 1)
+    ended = ask_ends(node, IdPartition(node.broker.image.topics_by_name["t"].topic_id, 0))
+    node.run_until(lambda: ended)
+    codes = [each.error_code for each in ended[0].values()]
+    assert codes in ([ErrorCode.LEADER_NOT_AVAILABLE], [ErrorCode.NETWORK_EXCEPTION])
+
+
 def test_a_coordinator_that_cannot_be_reached_ends_the_call():
     node = OneNode(**SETTINGS, request_timeout_ms="2000")
     node.client().create_topic(SHARES_TOPIC, 3)

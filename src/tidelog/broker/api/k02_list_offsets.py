@@ -16,24 +16,16 @@ from tidelog.broker.api.declaration import BROKERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasReplicas
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.long_answers import Pieces
+from tidelog.broker.offset_questions import QUERY, RESULT, SENT_VERSION
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import PARTITION_ANSWER_WORK
-from tidelog.model import NO_EPOCH
 from tidelog.replication.messages import ListOffsetsQuery, ListOffsetsResult
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import ArrayWriter, Entity, field, nested
-from tidelog.wire.shapes import Rows, Shape
 
-SENT_VERSION: Final = 9
-"""What followers send."""
 _FIRST_VERSION_OF = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
-
-_QUERY: Final = Shape(ListOffsetsQuery, topic="name", absent={"current_leader_epoch": NO_EPOCH})
-QUERIES: Final = Rows("topics.partitions", _QUERY, by=["name"])
-_RESULT: Final = Shape(ListOffsetsResult, topic="name")
-RESULTS: Final = Rows("topics.partitions", _RESULT, by=["name"])
 
 
 def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Instant) -> Pieces:
@@ -47,7 +39,7 @@ def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Ins
     for topic in request.topics:
         partitions = ArrayWriter(nested(context.response_type, "topics"), "partitions")
         for row in topic.partitions:
-            query = _QUERY.read(row, {"name": topic.name})
+            query = QUERY.read(row, {"name": topic.name})
             code = _refusal(query, version, asked[query[:2]])
             if code is None:
                 result = node.replicas.list_offset(
@@ -55,7 +47,7 @@ def handle(node: HasReplicas, context: RequestContext, request: Entity, now: Ins
                 )
             else:
                 result = ListOffsetsResult(*query[:2], code)
-            partitions.add(**_RESULT.write(_known_to(version, result)))
+            partitions.add(**RESULT.write(_known_to(version, result)))
             yield PARTITION_ANSWER_WORK
         topics.add(name=topic.name, partitions=partitions.array())
     context.answer(reply(context.response_type, topics=topics.array()))

@@ -1,13 +1,15 @@
-"""DescribeShareGroupOffsets (90), version 0: how far share groups have come (KIP-932).
+"""DescribeShareGroupOffsets (90), versions 0-1: how far share groups have come (KIP-932).
 
 Sent to the coordinator of the groups, which asks the share coordinators. Without topics it is about
 all partitions that the group knows. Where there is no offset, or the share coordinator refuses, the
 offset is -1, as in Kafka.
 
-Left out: version 1, whose lag needs the ends of all partitions from their leaders.
+Version 1 has the lag (KIP-1226): the records from the offset to the end of the partition, which its
+leader is asked for, without those behind the offset whose delivery is complete. It is -1 where
+there is no offset, or where that number is not known.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from tidelog.broker.api.answers import reply
@@ -18,7 +20,7 @@ from tidelog.broker.api.needs import HasGroups, HasImage, HasShareStates
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.features import has_share_groups
 from tidelog.broker.group_seats import GroupCall
-from tidelog.broker.share_state_calls import Answers
+from tidelog.broker.share_state_calls import Answers, StateAnswer
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
@@ -26,6 +28,7 @@ from tidelog.groups.messages import DescribeShareGroup, DescribeShareGroupResult
 from tidelog.model import NO_OFFSET, ZERO_TOPIC_ID
 from tidelog.rsm.coordinator import Refused
 from tidelog.security.rights import Operation, ResourceType, on
+from tidelog.shares.records import NO_COUNT
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
 
@@ -92,27 +95,47 @@ def _ask(
 ) -> None:
     names = {each.topic_id: node.image.topics_by_id[each.topic_id].name for each in partitions}
 
-    def finish(answers: Answers, _: Instant) -> None:
+    def measure(answers: Answers, now: Instant) -> None:
+        states = {
+            each: None if code is not ErrorCode.NONE else found
+            for each, (code, found) in answers.items()
+        }
+        counted = [each for each, found in states.items() if _has_lag(found)]
+        node.share_states.ask_ends(counted, lambda ends, _: finish(states, ends), now)
+
+    def finish(states: Mapping[IdPartition, Entity], ends: Answers) -> None:
         topics: dict[bytes, list[Row]] = {}
         for each in partitions:
-            code, found = answers[each]
-            is_known = code is ErrorCode.NONE and found is not None
-            row = _row(each.partition, found) if is_known else _row(each.partition)
+            row = _row(each.partition, states[each], ends.get(each))
             topics.setdefault(each.topic_id, []).append(row)
         rows = [_topic_row(names[it], it, found) for it, found in topics.items()]  # type: ignore[index]
         take(_group_row(group_id, rows + unknown))
 
     fields = {each: {"leader_epoch": -1} for each in partitions}
     key = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
-    node.share_states.ask(key, group_id, fields, finish, now)
+    node.share_states.ask(key, group_id, fields, measure, now)
 
 
-def _row(number: int, found: Entity = None) -> Row:
+def _has_lag(found: Entity) -> bool:
+    return (
+        found is not None
+        and found.start_offset != NO_OFFSET
+        and found.delivery_complete_count != NO_COUNT
+    )
+
+
+def _row(number: int, found: Entity = None, end: StateAnswer | None = None) -> Row:
+    code, lag = ErrorCode.NONE, -1
+    if end is not None and end.error_code is not ErrorCode.NONE:
+        code, found = end.error_code, None
+    elif end is not None:
+        lag = end.row.offset - found.start_offset - found.delivery_complete_count
     return {
         "partition_index": number,
         "start_offset": NO_OFFSET if found is None else found.start_offset,
         "leader_epoch": 0 if found is None else found.leader_epoch,
-        "error_code": ErrorCode.NONE,
+        "lag": lag,
+        "error_code": code,
         "error_message": None,
     }
 
@@ -131,7 +154,7 @@ API: Final = LocalApi(
     key=ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
     doc=__doc__,
     listeners=BROKERS,
-    versions=VersionRange(0, 0),
+    versions=VersionRange(0, 1),
     requires=(
         Each(
             rights=on(Operation.DESCRIBE, ResourceType.GROUP),

@@ -4,6 +4,7 @@ share group: what administrators see, and what the share coordinators know after
 import pytest
 
 from tests.unit.broker.api.share_client import beat, call, one_group_node, set_level, settled_group
+from tests.unit.broker.api.sharer import fill
 from tidelog.errors import ErrorCode
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
@@ -67,6 +68,23 @@ def test_offsets_of_a_group():
     found = described(wire, ("t", [1, 9]), ("none", [0]))
     assert found == {("t", 1): 5, ("t", 9): -1, ("none", 0): -1}
     assert described(wire, group_id="none") == {}
+
+
+def lags(wire, version=1):
+    groups = [{"group_id": "g", "topics": None}]
+    response = wire.call(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, version, groups=groups)
+    (topic,) = response.groups[0].topics
+    return [(error_of(each.error_code), each.lag) for each in topic.partitions]
+
+
+def test_the_lag_of_a_group():
+    wire = settled_group(one_group_node())
+    fill(wire.node, 1, 9)
+    assert lags(wire) == [(ErrorCode.NONE, -1), (ErrorCode.NONE, -1)]
+    row = {"partition": 1, "state_epoch": 2, "leader_epoch": 0, "start_offset": 5}
+    row = {**row, "state_batches": [], "delivery_complete_count": 3}
+    call(wire, ApiKey.WRITE_SHARE_GROUP_STATE, 1, row)
+    assert lags(wire) == [(ErrorCode.NONE, -1), (ErrorCode.NONE, 1)]
 
 
 def test_offsets_are_moved_without_members():

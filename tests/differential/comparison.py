@@ -194,6 +194,7 @@ def differences(kafka: Any, tidelog: Any, path: str = "") -> Iterator[Difference
         both = min(len(kafka), len(tidelog)) or max(len(kafka), len(tidelog))
         kafka, tidelog = kafka[:both], tidelog[:both]
     if isinstance(kafka, Mapping) and isinstance(tidelog, Mapping):
+        kafka, tidelog = _without_aborted_behind(kafka, tidelog)
         for name in sorted({*kafka, *tidelog}):
             yield from differences(kafka.get(name), tidelog.get(name), f"{path}.{name}".lstrip("."))
     elif isinstance(kafka, list) and isinstance(tidelog, list) and len(kafka) == len(tidelog):
@@ -201,6 +202,27 @@ def differences(kafka: Any, tidelog: Any, path: str = "") -> Iterator[Difference
             yield from differences(one, other, path)
     elif kafka != tidelog:
         yield Difference(path, _shortened(kafka), _shortened(tidelog))
+
+
+def _without_aborted_behind(kafka: Mapping[str, Any], tidelog: Mapping[str, Any]) -> Any:
+    """Both rows without the aborted transactions behind the batches that both have: each broker
+    names those of the batches that it gives."""
+    rows = kafka, tidelog
+    batches = [each.get("records") for each in rows]
+    if not all(isinstance(each, list) and each for each in batches):
+        return rows
+    end = min(each[-1]["last_offset"] for each in batches)
+    return tuple(
+        {
+            **row,
+            "aborted_transactions": [
+                each for each in row["aborted_transactions"] or () if each["first_offset"] <= end
+            ],
+        }
+        if "aborted_transactions" in row
+        else row
+        for row in rows
+    )
 
 
 def _shortened(value: Any) -> str:

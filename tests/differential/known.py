@@ -56,8 +56,8 @@ def _is_of_client_metrics(step: Step, difference: Difference) -> bool:
 
 
 NO_SHARE_LEADER: Final = (
-    "Beside an error of a partition, Kafka names the leader 0 in ShareFetch, which may not exist. "
-    "Tidelog names no leader: -1."
+    "Beside an error of a partition, Kafka names the leader 0 in ShareFetch and ShareAcknowledge, "
+    "which may not exist. Tidelog names no leader: -1."
 )
 NO_CONFIGS: Final = "Client metrics have no configurations of their own: INVALID_REQUEST."
 _GONE_GROUP: Final = (
@@ -159,11 +159,12 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(K.DESCRIBE_CONFIGS, "configs", _BROKER_CONFIGS, _is_broker),
     *(
         Known(
-            K.SHARE_FETCH,
+            key,
             f"current_leader.{field}",
             NO_SHARE_LEADER,
             lambda step, difference: (difference.kafka, difference.tidelog) == ("0", "-1"),
         )
+        for key in (K.SHARE_FETCH, K.SHARE_ACKNOWLEDGE)
         for field in ("leader_id", "leader_epoch")
     ),
     Known(

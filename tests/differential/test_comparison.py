@@ -41,6 +41,15 @@ def test_what_other_runs_left_is_not_compared():
     assert not compared([{"groups": [ours, theirs]}], [{"groups": [{"group_id": "b-g"}]}])
 
 
+def test_aborted_transactions_count_as_far_as_both_have_records():
+    first, second = ({"last_offset": each} for each in (3, 8))
+    aborted = [{"producer_id": "<one>", "first_offset": 5}]
+    short = {"records": [first], "aborted_transactions": []}
+    long = {"records": [first, second], "aborted_transactions": aborted}
+    assert not list(differences(short, long)) and not list(differences(long, short))
+    assert list(differences(long, {**long, "aborted_transactions": []}))
+
+
 def test_a_reference_is_what_the_newest_answer_gave():
     ref = Ref(((3, ("members", 0, "id")), (1, ("id",))), "none", 0)
     assert resolve([ref, Name("g")], {1: {"id": "one"}}, "p-") == ("one", "p-g")

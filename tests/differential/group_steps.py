@@ -53,6 +53,8 @@ def instance(draft: Draft, one: Member) -> Any:
 
 def join(draft: Draft, usual: str) -> None:
     one, name = member(draft), group(draft, usual)
+    # See `known.py`: a join that is refused for them makes a classic group in Kafka.
+    types, lists = ((), ()) if name == Name("share") else (("",), ([],))
     known = [
         {"name": protocol, "metadata": SUBSCRIPTION}
         for protocol in PROTOCOLS[draft.prng.below(2) :]
@@ -65,8 +67,8 @@ def join(draft: Draft, usual: str) -> None:
         rebalance_timeout=draft.good_or(60_000, 10**9),
         member_id=member_id(draft, one, name),
         group_instance_id=instance(draft, one),
-        protocol_type=draft.good_or("consumer", "connect", ""),
-        protocols=draft.good_or(known, [], [{"name": "odd", "metadata": b""}]),
+        protocol_type=draft.good_or("consumer", "connect", *types),
+        protocols=draft.good_or(known, [{"name": "odd", "metadata": b""}], *lists),
         reason=draft.good_or(None, "why"),
     )
     if isinstance(name, Name):

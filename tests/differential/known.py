@@ -138,6 +138,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         "(INVALID_REQUIRED_ACKS).",
         lambda step, difference: difference.tidelog == "21",
     ),
+    Known(
+        K.SHARE_GROUP_HEARTBEAT,
+        "error_code",
+        "A join of the classic protocol that is refused for its protocols leaves an empty classic "
+        "group in Kafka's log, and no share group can have its name. In Tidelog it leaves nothing.",
+        _is_never,
+    ),
     Known(K.JOIN_GROUP, "error_code", _GONE_GROUP, _is_unknown_without_protocols),
     Known(
         K.PRODUCE,

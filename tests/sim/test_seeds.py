@@ -29,6 +29,7 @@ COSTLY = [
     ("cluster", "all", 867834238),
     ("cluster", "all", 543408395),
     ("cluster", "all", 25141605),
+    ("cluster", "all", 56481946),
     ("quorum", "all", 25141948),
 ]
 

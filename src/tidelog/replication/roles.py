@@ -253,7 +253,8 @@ class Roles:
         self._put_out_of_service(partition, error, ErrorCode.KAFKA_STORAGE_ERROR)
         directories = self.env.directories
         directory = directories.of(partition.topic_partition)
-        if directory is None or not directories.fail(directory, error):
+        # In none: its directory has gone offline for something else in it, in this turn.
+        if directory is not None and not directories.fail(directory, error):
             self.env.outbox.emit(LogDirFailed(partition.topic_partition, error))
         self.lose_directories()
 

@@ -2,9 +2,14 @@
 
 import pytest
 
+from tests.unit.log.harness import LogBench
+from tidelog.env.trace import Trace, TraceList
+from tidelog.log.directories import LogDirectories
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
+from tidelog.replication.messages import DirectoryOffline, LogDirFailed
 from tidelog.replication.partition import Role
-from tidelog.sim.replicas.cluster import Cluster
+from tidelog.replication.replicas import Replicas
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
 
 KEY = TopicPartition("orders", 0)
 
@@ -92,3 +97,25 @@ def test_a_device_that_cannot_delete(cluster: Cluster) -> None:
     cluster.run(0)
     assert roles(cluster) == [None, None]
     assert any("log dir failed" in line for line in cluster.lines)
+
+
+def test_two_failures_in_a_directory_in_one_turn_leave_the_node_in_service(
+    cluster: Cluster,
+) -> None:
+    """Seed 56481946: a move failed first, then a replica beside it, and the node stopped."""
+    broker = cluster.brokers[1]
+    bench, trace = LogBench(), Trace(TraceList())
+    directories = LogDirectories({0: bench.directory, 1: broker.directory}, {})
+    broker.replicas = Replicas(node_id=1, directories=directories, config=CONFIG, trace=trace)
+    cluster.feed.forget(1)
+    broker.replicas.broker_epoch = cluster.feed.register(1)
+    cluster.feed.publish(1, broker.replicas, cluster.now)
+    assert roles(cluster)[0] is Role.LEADER
+    broker.replicas.take_outputs()
+    roles_of = broker.replicas._roles
+    directories.fail(broker.directory, "the copy of a log cannot be written")
+    roles_of.go_offline(broker.replicas.partitions[KEY], "input/output error")
+    outputs = broker.replicas.take_outputs()
+    assert roles(cluster)[0] is Role.OFFLINE
+    assert [each.root for each in outputs if isinstance(each, DirectoryOffline)] == ["/b1"]
+    assert not [each for each in outputs if isinstance(each, LogDirFailed)]

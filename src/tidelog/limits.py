@@ -140,6 +140,9 @@ of a turn is applied in the next turns, and only then is the leader asked for mo
 FETCHED_OFFSETS_WORK: Final = 10
 """The same where the leader sent offsets only."""
 
+CUT_WORK: Final = 60
+"""A follower cuts records that its leader does not have, beside the files that go."""
+
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
 
@@ -177,8 +180,8 @@ MAX_SEGMENTS_TAKEN_OUT_PER_TURN: Final = 20
 """Segments whose files get another name before a node looks at its connections again: four each."""
 
 MAX_SEGMENTS_CUT_PER_TURN: Final = 4
-"""Segments at the end of a log, the one that stays empty included, that a follower cuts before it
-asks its leader again what else is to go."""
+"""Segments at the end of a log, the one that stays empty included, that a follower cuts before its
+node looks at its connections again."""
 
 MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
 """Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""

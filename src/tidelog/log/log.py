@@ -34,6 +34,7 @@ class Log(LogState):
     offset_for_timestamp = reading.offset_for_timestamp
     max_timestamp = reading.max_timestamp
     aborted_in = reading.aborted_in
+    verified = reading.verified
     verify = reading.verify
     truncate_to = truncation.truncate_to
     end_below = truncation.end_below

@@ -21,6 +21,7 @@ from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, ProtocolError
 from tidelog.log.batch_file import LogRead, ReadWindow, ScannedBatch
+from tidelog.log.pieces import Pieces, Walk, finish
 from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import TimestampedOffset
@@ -135,17 +136,25 @@ def aborted_in(state: LogState, start: int, upper: int) -> list[AbortedTransacti
     return [AbortedTransaction(txn.producer_id, txn.first_offset) for txn in found]
 
 
-def verify(state: LogState) -> None:
+def verified(state: LogState) -> Pieces[None]:
     """Reads every batch. Raises `LogDamaged` at the first that is not what was written."""
     segments = list(state.segments)
     ends = [*(segment.base_offset for segment in segments[1:]), state.log_end_offset]
+    walk = Walk()
     for segment, end in zip(segments, ends, strict=True):
         next_offset = segment.base_offset
         for batch in segment.batches.scan():
             segment.batches.check_epoch(batch.header, state.epochs)
             next_offset = batch.header.last_offset + 1
+            if spent := walk.passed(batch.header.size_bytes):
+                yield spent
         if segment.batches.contiguous and next_offset != end:
             raise segment.batches.damaged(f"it ends at {next_offset}, not at {end}")
+
+
+def verify(state: LogState) -> None:
+    """The same, all of it now."""
+    finish(verified(state))
 
 
 def _look(state: LogState, look_once: Callable[[], T]) -> T:

@@ -7,8 +7,9 @@ watermark and log start are taken over (`follower`).
 
 **Cutting.** A log that ends below its checkpointed recovery point is taken for damaged after a
 crash. So durable records are cut only when a checkpoint that does not claim them is durable itself
-(`ClaimBeforeCut`); the partition is not fetched meanwhile. Of many segments only the last few are
-cut (`MAX_SEGMENTS_CUT_PER_TURN`): the leader answers the next fetch, from the new end, likewise.
+(`ClaimBeforeCut`); the partition is not fetched meanwhile. Of many segments a turn cuts a few, from
+the end (`MAX_SEGMENTS_CUT_PER_TURN`), and a checkpoint is written before the next ones go. What is
+left after each turn is the beginning of the log.
 
 **Errors.** A leader that does not know of its leadership yet answers UNKNOWN_LEADER_EPOCH or
 NOT_LEADER_OR_FOLLOWER for a moment after every election; so pauses begin short and double up to
@@ -19,7 +20,14 @@ Source: KIP-595; Kafka's fetcher thread for the reactions to errors.
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
-from tidelog.limits import FIRST_RECORDS_WORK, MAX_SEGMENTS_CUT_PER_TURN
+from tidelog.limits import (
+    CUT_WORK,
+    FILE_DELETION_WORK,
+    FIRST_RECORDS_WORK,
+    MAX_SEGMENTS_CUT_PER_TURN,
+)
+from tidelog.log.file_names import SEGMENT_SUFFIXES
+from tidelog.log.log import Log
 from tidelog.replication.events import following as events
 from tidelog.replication.events.following import DelayReason, RestartReason, TruncationReason
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, pause_ms
@@ -104,13 +112,12 @@ class FetchAnswers:
         """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
         anything changes. Raises `StorageError` and `LogDamaged`."""
         log = state.partition.log
-        if not isinstance(cut.reason, RestartReason):
-            target = max(cut.target, log.segments.first_of_last(MAX_SEGMENTS_CUT_PER_TURN))
-            cut = cut._replace(target=log.end_below(target))
-        if cut.target < log.recovery_point:
+        if cut.keeps:
+            cut = cut._replace(target=log.end_below(cut.target))
+        if cut.target < log.recovery_point or _next_end(log, cut) is not None:
             self._followed.enter(state, Phase.CUTTING)
             state.cut = cut
-            log.announced_end = cut.target
+            log.announced_end = cut.lowest_end
             self._followed.cutting.append(state)
             return True
         if not truncate(log, cut, self._env.trace):
@@ -119,16 +126,25 @@ class FetchAnswers:
         return True
 
     def on_announced(self, state: FetchState) -> None:
-        """The checkpoint that was written for a CUTTING partition is durable."""
-        cut = state.cut
+        """A checkpoint is durable that was written for a CUTTING partition: cuts some of it."""
+        cut, log = state.cut, state.partition.log
         if cut is None or self._followed.by_key.get(state.key) is not state:
             return
+        end, before = _next_end(log, cut), len(log.segments)
         try:
-            truncate(state.partition.log, cut, self._env.trace)
+            if end is None:
+                truncate(log, cut, self._env.trace)
+            else:
+                log.truncate_to(end)
         except (StorageError, LogDamaged) as error:
             self.fail(state, error)
-        else:
+            return
+        gone = before - len(log.segments)
+        self._env.work.spend(CUT_WORK + gone * len(SEGMENT_SUFFIXES) * FILE_DELETION_WORK)
+        if end is None:
             self.fetch_on(state)
+        else:
+            self._followed.cutting.append(state)
 
     # Phases ---------------------------------------------------------------------------------
 
@@ -169,3 +185,9 @@ class FetchAnswers:
                 fetch_offset=state.sent_offset,
             )
         )
+
+
+def _next_end(log: Log, cut: Cut) -> int | None:
+    """Where a log that is cut in several turns ends after this one; `None` for the last of them."""
+    end = log.segments.first_of_last(MAX_SEGMENTS_CUT_PER_TURN)
+    return end if end > max(cut.lowest_end, log.segments.first_base_offset) else None

@@ -9,7 +9,8 @@ A partition is in one of these phases:
 | THROTTLED | the exceeded quota of this node's throttled followers |
 | NEEDS_LOG_END, NEEDS_LOG_START | the bounds of the leader's log, after OFFSET_OUT_OF_RANGE \
 (`leader_bounds`) |
-| CUTTING | a recovery point on the disk that does not claim what is to be cut |
+| CUTTING | a recovery point on the disk that does not claim what is to be cut, and between two \
+parts of a long cut |
 | FAILED | new metadata: its leader epoch is fenced, or its log is broken |
 
 While the follower quota (`throttle`) is exceeded, throttled partitions that lag are not fetched.
@@ -218,7 +219,7 @@ class FollowedPartitions:
             assert lags == (state in self.lagging), f"{key} lags: {lags}"
             if state.phase is Phase.DELAYED:
                 assert self.retry_at is not None and self.retry_at <= state.retry_at, f"{key}"
-            announced = UNCUT if state.cut is None else state.cut.target
+            announced = UNCUT if state.cut is None else state.cut.lowest_end
             assert state.partition.log.announced_end == announced, f"ClaimBeforeCut: {state.cut}"
 
 

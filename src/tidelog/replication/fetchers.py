@@ -105,11 +105,21 @@ class Fetchers:
                 directory.checkpoint_recovery_points(subject)
 
     def on_announced(self, subject: TruncationsAnnounced) -> None:
-        """The checkpoint is durable: cuts what waits for it and is still to be cut."""
-        for state in self._announced.pop(subject):
+        """The checkpoint is durable: cuts what waits for it and is still to be cut, until the work
+        of this turn is spent. The rest waits for the next checkpoint."""
+        states = iter(self._announced.pop(subject))
+        for state in states:
             fetcher = self._by_partition.get(state.partition)
             if fetcher is not None:
                 fetcher.answers.on_announced(state)
+            if self._env.work.is_spent:
+                break
+        for state in states:
+            fetcher = self._by_partition.get(state.partition)
+            if fetcher is not None:
+                fetcher.followed.cutting.append(state)
+        for fetcher in self._by_leader.values():
+            self._announce_cuts(fetcher)
 
     def deadline(self) -> Instant | None:
         """When `poll` has something to do that no answer brings about."""

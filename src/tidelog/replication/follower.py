@@ -54,6 +54,16 @@ class Cut(NamedTuple):
     diverging: EpochEndOffset | None = None
     """What the leader answered."""
 
+    @property
+    def keeps(self) -> bool:
+        """Whether the log keeps what is below the target."""
+        return not isinstance(self.reason, RestartReason)
+
+    @property
+    def lowest_end(self) -> int:
+        """Where the log may end while it is being cut."""
+        return self.target if self.keeps else 0
+
 
 def decide_truncation(
     diverging: EpochEndOffset, own: EpochEndOffset, *, high_watermark: int, log_end_offset: int

@@ -16,7 +16,7 @@ from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, StorageError
 from tidelog.model import TopicPartition
 from tidelog.replication import messages
-from tidelog.replication.events.following import DelayReason, LogLeftBehind, TruncationReason
+from tidelog.replication.events.following import DelayReason, RestartReason, TruncationReason
 from tidelog.replication.fetch_answers import FetchAnswers
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase
 from tidelog.replication.follower import Cut
@@ -82,15 +82,7 @@ class LeaderBounds:
         elif latest:
             self._answers.cut(state, Cut(offset, TruncationReason.LEADER_ENDS_HERE))
         elif offset > log.log_end_offset:
-            self._followed.env.trace.event(
-                LogLeftBehind(
-                    partition=state.partition.topic_partition,
-                    log_end=log.log_end_offset,
-                    leader_start=offset,
-                )
-            )
-            log.truncate_fully_and_start_at(offset)
-            self._answers.fetch_on(state)
+            self._answers.cut(state, Cut(offset, RestartReason.LEFT_BEHIND))
         else:
             # Not at once: nothing here has changed, and the same answer may come again.
             self._delay(state, DelayReason.IN_RANGE, now)

@@ -163,8 +163,8 @@ class MetadataChanges:
 
     @property
     def has_work(self) -> bool:
-        """Whether a replica waits for its turn, or a damaged log for the rest of its repair."""
-        return self._is_behind or self._roles.quarantine.under_repair is not None
+        """Whether a replica waits for its turn, or a log for the rest of its repair or reading."""
+        return self._is_behind or self._roles.quarantine.under_way is not None
 
     @property
     def _is_behind(self) -> bool:
@@ -195,10 +195,10 @@ class MetadataChanges:
         self._env.hosted.is_behind = self._is_behind
 
     def _work_on_next(self, now: Instant) -> int:
-        """Sorts a partition, takes a step, or goes on with a repair; returns how much work that
-        was, beside the repair."""
+        """Sorts a partition, takes a step, or goes on with a repair or a reading; returns how much
+        work that was, beside these."""
         if not self._unsorted:
-            damaged = None if self._queue else self._roles.quarantine.under_repair
+            damaged = None if self._queue else self._roles.quarantine.under_way
             key, step = (damaged, Step.FOLLOW) if damaged is not None else self._queue.take()
             return self._take_step(key, step, now)
         keys, configs_changed = self._unsorted[0]

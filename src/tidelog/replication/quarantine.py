@@ -25,7 +25,8 @@ files back and restarts the node; or the topic allows unclean elections, which m
 left is better than nothing.
 
 The mark LOST is in the metadata, so it outlives a restart in the middle of all this. A node that
-finds its own replica LOST reads the whole log before it believes it again.
+finds its own replica LOST reads the whole log before it believes it again, some of it a turn; until
+then the replica is not hosted.
 
 Invariants
 - `DamagedNotServed`: a partition is hosted or in quarantine, never both.
@@ -37,6 +38,7 @@ directories and leaves the repair to the operator.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from tidelog.config import LogConfig
@@ -73,13 +75,15 @@ class Case:
 class Quarantine:
     """All damaged logs of one broker."""
 
-    __slots__ = ("_directories", "_env", "cases", "reports")
+    __slots__ = ("_directories", "_env", "_readings", "cases", "reports")
 
     def __init__(self, env: Env) -> None:
         self._env = env
         self._directories = env.directories
         # Damaged logs out of service, by partition.
         self.cases: dict[TopicPartition, Case] = {}
+        # Logs that a former process has reported, with what is left to read of them.
+        self._readings: dict[TopicPartition, tuple[Log, Pieces[None]]] = {}
         # What the controller is to know of where replicas are.
         self.reports = DirectoryReports(env)
 
@@ -112,7 +116,9 @@ class Quarantine:
         now is, and is then hosted. Raises `StorageError`."""
         directory_id = partition.directory_of(self._env.node_id)
         self.reports.on_metadata(key, topic_id, directory_id)
-        case = self._case_of(key, topic_id, partition)
+        if self._must_read(key, topic_id, partition):
+            return True
+        case = self._case_of(key, topic_id)
         if case is None:
             return False
         if case.repair is not None:
@@ -137,9 +143,7 @@ class Quarantine:
         self._begin_repair(key, topic_id, config, events.RepairReason.LEADER_KNOWN)
         return not self._repair(key, topic_id, case, partition.leader)
 
-    def _case_of(
-        self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage
-    ) -> Case | None:
+    def _case_of(self, key: TopicPartition, topic_id: TopicId) -> Case | None:
         case = self.cases.get(key)
         damage = self._directories.damaged.get(key)
         image = self._env.hosted.image
@@ -150,27 +154,40 @@ class Quarantine:
         ):
             self.delete_case(key, events.DamagedLogReason.OTHER_TOPIC)
             return None
-        if case is not None and case.topic_id == topic_id:
+        if damage is None or (case is not None and case.topic_id == topic_id):
             return case
-        if damage is not None:
-            return self.open_case(key, topic_id, damage.cause)
+        return self.open_case(key, topic_id, damage.cause)
+
+    def _must_read(self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage) -> bool:
+        """Whether a former process has reported this log and it is not known yet if it is whole by
+        now. Reads of it what this turn may."""
+        reading = self._readings.pop(key, None)
         log = self._directories.logs.get(key)
         if log is None or key in self.reports or not partition.has_lost(self._env.node_id):
-            return None
-        return self.read_lost_log(key, topic_id, log)
+            return False
+        if reading is None or reading[0] is not log:
+            reading = (log, log.verified())
+        if self.read_lost_log(key, topic_id, *reading):
+            return False
+        self._readings[key] = reading
+        return True
 
-    def read_lost_log(self, key: TopicPartition, topic_id: TopicId, log: Log) -> Case | None:
-        """A former process has reported this log. Is it whole by now?"""
+    def read_lost_log(
+        self, key: TopicPartition, topic_id: TopicId, log: Log, rest: Pieces[None]
+    ) -> bool:
+        """Reads on until the work of this turn is spent; returns whether that was all."""
         try:
-            log.verify()
+            while not self._env.work.is_spent:
+                self._env.work.spend(next(rest))
+        except StopIteration:
+            start, end = log.log_start_offset, log.log_end_offset
+            self._env.trace.event(events.LostLogSound(partition=key, log_start=start, log_end=end))
+            self._report_place(key, topic_id)
         except LogDamaged as error:
-            case = self.take_out(key, topic_id, error)
-            case.reported = True
-            return case
-        start, end = log.log_start_offset, log.log_end_offset
-        self._env.trace.event(events.LostLogSound(partition=key, log_start=start, log_end=end))
-        self._report_place(key, topic_id)
-        return None
+            self.take_out(key, topic_id, error).reported = True
+        else:
+            return False
+        return True
 
     def _report_place(self, key: TopicPartition, topic_id: TopicId) -> None:
         directory = self._directories.of(key)
@@ -190,9 +207,10 @@ class Quarantine:
         self._env.trace.event(events.DamagedLogStuck(partition=key, cause=case.cause, hint=hint))
 
     @property
-    def under_repair(self) -> TopicPartition | None:
-        """A log whose repair has begun and is not over; `None` where there is none."""
-        return next((key for key, case in self.cases.items() if case.repair is not None), None)
+    def under_way(self) -> TopicPartition | None:
+        """A log of which a turn has repaired or read only a part; `None` where there is none."""
+        repairs = (key for key, case in self.cases.items() if case.repair is not None)
+        return next(chain(repairs, self._readings), None)
 
     def _begin_repair(
         self, key: TopicPartition, topic_id: TopicId, config: LogConfig, reason: events.RepairReason
@@ -237,6 +255,10 @@ class Quarantine:
             partition = image.partition(self.cases[key].topic_id, key.partition)
             if partition is None or self._env.node_id not in partition.replicas:
                 self.delete_case(key, events.DamagedLogReason.NOT_PLACED)
+        for key, (log, _) in list(self._readings.items()):
+            partition = image.partition(log.topic_id, key.partition)
+            if partition is None or not partition.has_lost(self._env.node_id):
+                del self._readings[key]
         self.reports.follow(image)
 
     def delete_case(self, key: TopicPartition, reason: events.DamagedLogReason) -> None:
@@ -257,9 +279,10 @@ class Quarantine:
             self._begin_repair(key, case.topic_id, config, reason)
 
     def abandon(self, keys: Iterable[TopicPartition]) -> None:
-        """The directory of these logs is offline: there is nothing to repair any more."""
+        """The directory of these logs is offline: there is nothing to repair or read any more."""
         for key in keys:
             self.cases.pop(key, None)
+            self._readings.pop(key, None)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

@@ -423,6 +423,7 @@ class Replicas:
         self._stir()
         match subject:
             case TruncationsAnnounced():
+                self.work.on_input()
                 self._fetchers.on_announced(subject)
             case LogStartsSaved():
                 self._retention.on_log_starts_saved(subject, now)

@@ -264,7 +264,7 @@ class Roles:
         there is reported as lost: the controller does not count it among those of the directory."""
         failed = self.env.directories.take_failed()
         for directory, error in failed:
-            self.quarantine.abandon(directory.damaged)
+            self.quarantine.abandon((*directory.damaged, *directory.logs))
             for key in directory.logs:
                 partition = self.env.hosted.partitions.get(key)
                 if partition is not None:

@@ -12,6 +12,7 @@ from tidelog.limits import FIRST_RECORDS_WORK, REPLICA_WORK_PER_TURN
 from tidelog.log.checkpoint import RECOVERY_POINT_FILE, decode_offsets
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
+from tidelog.log.state import UNCUT
 from tidelog.log.values import LogFlush
 from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
@@ -209,19 +210,49 @@ def test_durable_records_are_cut_when_no_checkpoint_claims_them_any_more() -> No
     assert wanted.fetch_offset == 1
 
 
-def test_a_long_log_is_cut_a_few_segments_at_a_time() -> None:
-    """BoundedTurn: the leader is asked again after each piece, until the logs agree."""
+def long_follower() -> Follower:
+    """One with twenty segments of a record each."""
     follower = Follower()
     log = follower.log()
     log.reconfigure(replace(log.config, segment_bytes=1))
     for offset in range(20):
-        follower.answer(follower.sent(), part(b"x", base=offset))
-    ends = []
-    while log.log_end_offset > 1:
-        follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
-        ends.append(log.log_end_offset)
-    assert ends == [16, 13, 10, 7, 4, 1]
-    assert len(log.segments) == 2
+        follower.answer(follower.sent(), part(b"x", base=offset, high_watermark=offset))
+    return follower
+
+
+def ends_of(follower: Follower) -> list[tuple[int, int]]:
+    """Where the log ends after each turn of a cut, and what the disk claims of it then."""
+    log, ends = follower.log(), []
+    while log.announced_end != UNCUT:
+        claimed, subject = checkpoint_of(follower)
+        assert isinstance(subject, TruncationsAnnounced) and not follower.outputs()
+        follower.replicas.on_checkpointed(subject, follower.now)
+        ends.append((log.log_end_offset, claimed))
+    return ends
+
+
+def test_a_long_log_is_cut_a_few_segments_at_a_time() -> None:
+    """BoundedTurn: with a checkpoint between two turns, and not claimed by any."""
+    follower = long_follower()
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+    assert [end for end, _ in ends_of(follower)] == [16, 13, 10, 7, 4, 1]
+    assert len(follower.log().segments) == 2
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 1
+
+
+def test_a_long_log_that_is_left_behind_goes_a_few_segments_at_a_time() -> None:
+    """BoundedTurn: and no checkpoint claims any of it, so a start finds a shorter log in between,
+    and not a damaged one."""
+    follower = long_follower()
+    follower.answer(follower.sent(), part(code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    follower.answer_offset(follower.asked(), 900)
+    follower.answer_offset(follower.asked(), 400)
+    assert ends_of(follower) == [(end, 0) for end in (16, 13, 10, 7, 4, 1, 400)]
+    (segment,) = follower.log().segments
+    assert segment.base_offset == 400
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 400
 
 
 def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() -> None:

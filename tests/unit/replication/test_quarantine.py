@@ -7,8 +7,9 @@ from tests.unit.replication.surroundings import make_env
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import LogDamaged
-from tidelog.limits import FILE_DELETION_WORK, REPLICA_WORK_PER_TURN
-from tidelog.metadata.image import PartitionImage
+from tidelog.limits import BATCH_WALKING_WORK, FILE_DELETION_WORK, REPLICA_WORK_PER_TURN
+from tidelog.log.file_names import offset_name
+from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, Uuid
 from tidelog.replication.events.damage import DamagedLogReason
 from tidelog.replication.messages import SendAssignReplicas
@@ -97,10 +98,10 @@ def test_a_repair_removes_a_few_files_a_turn_and_ends_without_its_leader():
     """BoundedTurn (seed 543408395: a turn that removed 37 segments took 300 ms)."""
     ward = Ward()
     ward.withholds(IN_SYNC)
-    assert ward.withholds(LOST) and ward.quarantine.under_repair == PARTITION
+    assert ward.withholds(LOST) and ward.quarantine.under_way == PARTITION
     assert ward.withholds(LEADERLESS), "one turn of it has no leader"
     removed = ward.repair()
-    assert ward.quarantine.under_repair is None
+    assert ward.quarantine.under_way is None
     assert len(removed) > 5
     assert max(map(len, removed)) <= REPLICA_WORK_PER_TURN // FILE_DELETION_WORK
     assert read_all(ward.bench.log) == ward.kept
@@ -129,7 +130,7 @@ def test_a_log_that_goes_in_the_middle_of_its_repair_is_not_repaired_any_more():
     ward.withholds(IN_SYNC)
     assert ward.withholds(LOST)
     ward.quarantine.delete_case(PARTITION, DamagedLogReason.NOT_PLACED)
-    assert ward.quarantine.under_repair is None
+    assert ward.quarantine.under_way is None
     assert PARTITION not in ward.bench.directory.damaged
 
 
@@ -156,3 +157,56 @@ def test_a_lost_log_that_is_sound_again_is_believed_after_it_was_read():
     (report,) = env.outbox.take()
     assert isinstance(report, SendAssignReplicas)
     assert report.assignments[0].directory_id == DIRECTORY_ID
+
+
+class Returned:
+    """A log of many segments that a former process has reported as lost, and no damage any more."""
+
+    def __init__(self) -> None:
+        self.bench = LogBench(CONFIG)
+        for _ in range(1000):
+            self.bench.append()
+        self.env = make_env(self.bench)
+        self.quarantine = Quarantine(self.env)
+        # Batches that were looked at, by turn.
+        self.looked_at: list[int] = []
+
+    def is_hosted_after(self, turns: int) -> bool:
+        """Whether nothing withholds it any more."""
+        for now in range(1, turns + 1):
+            self.env.work.on_tick(Instant(now))
+            before = self.env.work.left
+            withheld = self.quarantine.withholds(PARTITION, TOPIC_ID, LEADERLESS, CONFIG)
+            self.looked_at.append(before - self.env.work.left)
+            if not withheld:
+                return True
+        return False
+
+
+def test_a_lost_log_is_read_a_part_a_turn():
+    """BoundedTurn: one turn read as much as there was."""
+    returned = Returned()
+    assert not returned.is_hosted_after(2)
+    assert returned.quarantine.under_way == PARTITION
+    assert returned.is_hosted_after(20) and returned.quarantine.under_way is None
+    assert max(returned.looked_at) < 1.25 * REPLICA_WORK_PER_TURN
+    assert sum(returned.looked_at) >= 1000 * BATCH_WALKING_WORK - REPLICA_WORK_PER_TURN
+
+
+def test_damage_that_a_later_turn_reads_begins_a_repair():
+    returned = Returned()
+    assert not returned.is_hosted_after(1)
+    log = returned.bench.log
+    bad = log.segments[len(log.segments) - 2].base_offset
+    path = f"{PARTITION}/{offset_name(bad)}.log"
+    returned.bench.disk.flip_bit(path, 8 * 100)
+    assert not returned.is_hosted_after(20)
+    assert returned.quarantine.under_way is None and not returned.quarantine.is_reporting
+    assert returned.bench.directory.damaged[PARTITION].base_offset == bad
+
+
+def test_a_log_that_is_not_lost_any_more_is_read_no_further():
+    returned = Returned()
+    assert not returned.is_hosted_after(1)
+    returned.quarantine.follow(MetadataImage())
+    assert returned.quarantine.under_way is None

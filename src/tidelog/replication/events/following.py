@@ -66,6 +66,7 @@ class RestartReason(StrEnum):
 
     DIVERGED_BELOW_START = "diverging below the leader's log start"
     BATCH_BEGINS_BELOW = "the leader's first batch begins below"
+    LEFT_BEHIND = "the leader's log starts above this one's end"
 
 
 @event("restart", "restarted", level=Level.WARN)
@@ -85,16 +86,6 @@ class LogRestarted(PartitionEvent):
         """Without a divergence that there was not."""
         *rest, (name, _) = Event.shown(self)
         return present((*rest, (name, _plain(self.diverging))))
-
-
-@event("on_list_offsets_response", "restarted", level=Level.WARN)
-class LogLeftBehind(PartitionEvent):
-    """A follower empties its log, because the leader's begins above it."""
-
-    reason: ClassVar = "the leader's log starts above this one's end"
-
-    log_end: int
-    leader_start: int
 
 
 @event("append_fetched", "skipped")

@@ -288,6 +288,9 @@ SAFEGUARDS: Final = (
     guard("s16", "few-first-records", "writes that wait for thousands of new files").replaced(
         fetch_reading, "MAX_FIRST_RECORDS", 1 << 30
     ),
+    guard("s18", "cuts-in-turns", "a turn that deletes a whole log").replaced(
+        fetch_answers, "MAX_SEGMENTS_CUT_PER_TURN", 1 << 30
+    ),
     guard("s17", "config-before-isr", "committing without a member that may be elected").replaced(
         Roles, "_reconfigure", lambda *_: None
     ),

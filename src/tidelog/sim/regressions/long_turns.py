@@ -11,6 +11,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_TURN_MS
 from tidelog.metadata.image import MetadataImage
 from tidelog.model import NO_LEADER
+from tidelog.replication.messages import TO_HIGH_WATERMARK
 from tidelog.sim.checkers.turns import BoundedTurn, QuorumStands
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.host import Host
@@ -25,6 +26,7 @@ TIMEOUT_MS: Final = 10_000
 LIMIT_MS: Final = 60_000
 TOPIC: Final = "many"
 OTHER: Final = "other"
+SEGMENTS: Final = 150
 _CHECK_EVERY: Final = 50
 """Invariants of thousands of replicas, looked at after every event, would be all that is done."""
 
@@ -46,9 +48,10 @@ class ManyPartitions:
         assert node is not None, "it runs"
         return node.broker.quorum.leader_id
 
-    def create(self, count: int) -> None:
+    def create(self, count: int, **configs: str) -> None:
         """Creates the topic; returns when every node has every log."""
-        code = SimClient(self._world, self.controller).create_topic(TOPIC, partitions=count)
+        client = SimClient(self._world, self.controller)
+        code = client.create_topic(TOPIC, count, 3, **configs)
         assert code == ErrorCode.NONE, f"Setup: {code}"
         self.wait_for(count)
 
@@ -86,6 +89,31 @@ class ManyPartitions:
             ((result,),) = (clients[leader_id].take_produced().partitions,)
             assert result.error_code is ErrorCode.NONE, f"{result}"
         return longest_ms
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Of the first partition, that of its leader first."""
+        return self._image.topics_by_name[TOPIC].partitions[0].replicas
+
+    def write(self, count: int) -> None:
+        """Sends records to the first partition, each large enough for a segment of 1,000 bytes."""
+        client = SimClient(self._world, self.replicas[0])
+        for _ in range(count):
+            (result,) = client.produce(TOPIC, 0, [bytes(900)], acks=1).partitions
+            assert result.error_code is ErrorCode.NONE, f"Setup: {result}"
+
+    def delete_records(self) -> None:
+        """Deletes all records of the first partition that are committed."""
+        self._world.run_for(LIMIT_MS)
+        row = {"partition_index": 0, "offset": TO_HIGH_WATERMARK}
+        topics = [{"name": TOPIC, "partitions": [row]}]
+        client = SimClient(self._world, self.replicas[0])
+        client.call(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout=millis(TIMEOUT_MS))
+
+    def log_start_on(self, node_id: int) -> int:
+        """Where the log of the first partition begins on a node; -1 while it has none."""
+        hosted = self._hosted(self._world.hosts[node_id])
+        return hosted[0].log.log_start_offset if hosted else -1
 
     def delete(self) -> None:
         """Deletes the topic; returns when no node has any of it."""
@@ -199,3 +227,25 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
     cluster.reverse_replicas(100)
     cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))
     cluster.delete()
+
+
+def s18_a_long_log_goes_in_turns(testbed: Testbed) -> None:
+    """No turn is longer than 50 ms when a follower has to give up a log of many segments.
+
+    Origin: own experience with damaged logs of 37 segments: a turn of 300 ms
+    Case: a follower with 150 segments is down until its leader has deleted all of them.
+    Must: every turn of every node is short, and the follower is in sync again.
+    """
+    world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
+    BoundedTurn(world)
+    cluster = ManyPartitions(world)
+    cluster.create(1, internal_segment_bytes="1000")
+    cluster.write(SEGMENTS)
+    follower = cluster.replicas[1]
+    world.kill(follower)
+    cluster.write(1)
+    cluster.delete_records()
+    world.start(follower)
+    world.run_until(lambda: cluster.log_start_on(follower) > SEGMENTS, LIMIT_MS)
+    # To the end of that turn.
+    world.run_for(100)

@@ -94,11 +94,11 @@ class Replicas:
     def __init__(
         self, *, node_id: int, directories: LogDirectories, config: ReplicationConfig, trace: Trace
     ) -> None:
-        throttles, measures = Throttles(node_id, config), Measures(trace)
+        measures, self.throttles = Measures(trace), Throttles(node_id, config)
         # What this turn may still do of what takes long.
         self.work = TurnWork(config.metadata_work_per_turn)
         self._env = env = Env(
-            node_id, config, BrokerEpochs(), trace, directories, throttles, measures, self.work
+            node_id, config, BrokerEpochs(), trace, directories, self.throttles, measures, self.work
         )
         self._isr_updates = IsrUpdates(env)
         self._quarantine = Quarantine(env)
@@ -163,7 +163,7 @@ class Replicas:
     def set_throttled_rates(self, *, leader: int, follower: int, moves: int) -> None:
         """Bytes a second that throttled followers may be sent, and may fetch, and that moves to
         other log directories may copy, from now on."""
-        self._env.throttles.set_rates(leader=leader, follower=follower, moves=moves)
+        self.throttles.set_rates(leader=leader, follower=follower, moves=moves)
         self._stir()
 
     def suspect(self, broker_ids: frozenset[int], now: Instant) -> None:

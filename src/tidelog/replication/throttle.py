@@ -35,25 +35,26 @@ UNLIMITED: Final = LONG_MAX
 class ReplicationQuota:
     """Bytes of throttled replicas on one side, against one rate."""
 
-    __slots__ = ("_window", "rate")
+    __slots__ = ("rate", "window")
 
     def __init__(self, config: ReplicationConfig) -> None:
         # Bytes a second; `UNLIMITED` means that there is no throttle. Set by the node from the
         # metadata.
         self.rate = UNLIMITED
-        self._window = SampleWindow(
+        # What was moved lately.
+        self.window = SampleWindow(
             config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
         )
 
     def record(self, size_bytes: int, now: Instant) -> None:
         """Counts bytes of throttled replicas."""
-        self._window.record(size_bytes, now)
+        self.window.record(size_bytes, now)
 
     def is_exceeded(self, now: Instant) -> bool:
         """Whether more than the rate was moved lately."""
         if self.rate == UNLIMITED:
             return False
-        window = self._window
+        window = self.window
         window.forget(now)
         if not window.samples:
             return False
@@ -64,7 +65,7 @@ class ReplicationQuota:
         """When it is exceeded no longer if nothing more is moved; `None` when it is not."""
         if not self.is_exceeded(now):
             return None
-        window = self._window
+        window = self.window
         total_bytes, since = window.total, Instant(now + 1)
         for began, counted in window.samples:
             expires = Instant(began + window.window_ms)

@@ -22,6 +22,7 @@ from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.checkers.devices import CommittedIsDurable, DisksAreSound, RecoveredFromImage
 from tidelog.sim.checkers.metadata import OneChangeAtATime
 from tidelog.sim.checkers.readings import RestartLosesNothing
+from tidelog.sim.checkers.throttles import ThrottledOnTheWhole
 from tidelog.sim.checkers.turns import BoundedTurn, TimeGoesOn
 from tidelog.sim.checkers.watch import Watch, checkers
 from tidelog.sim.engine.host import Host
@@ -112,6 +113,7 @@ class ClusterRun:
         )
         self.world.driver.observers.append(self._look)
         TimeGoesOn(self.world)
+        ThrottledOnTheWhole(self.world)
         if self.swarm.hardware != FREE:
             BoundedTurn(self.world)
         if self.swarm.voters_in_log:

@@ -9,6 +9,7 @@ Each purpose has a generator of its own, derived from the seed and the purpose's
 for the faults does not change what the clients do.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypeVar
@@ -44,6 +45,12 @@ def some(prng: Prng, *kinds: T) -> tuple[T, ...]:
     """Some of these, in order, at least one."""
     return tuple(kind for kind in kinds if prng.chance(2, 3)) or (prng.choice(kinds),)
 
+
+THROTTLED_REPLICAS: Final = (
+    "leader.replication.throttled.replicas",
+    "follower.replication.throttled.replicas",
+)
+"""All replicas of a topic, where followers that lag are throttled."""
 
 MEMBER_SETTINGS: Final = {
     "group.consumer.min.session.timeout.ms": "100",
@@ -142,6 +149,8 @@ class Swarm:
     """Log directories of a node, each on a disk of its own."""
     disk_move_gap_ms: int = 0
     """Between two moves of a replica between the disks of its node; 0 for none."""
+    throttled_rate: int = 0
+    """Bytes a second that followers which lag, moves and cleaners may move; 0 for no bound."""
     secured: bool = False
     """Nodes and clients log in, and an authorizer decides (`engine/secured.py`)."""
     session_ms: int = 0
@@ -211,6 +220,7 @@ class Swarm:
                 config.replication,
                 metadata_work_per_turn=self.metadata_work,
                 cleaner_backoff_ms=self.cleaner_backoff_ms,
+                cleaner_io_max_bytes_per_second=10.0 * self.throttled_rate or sys.float_info.max,
                 retention_check_interval_ms=500 if self.keyed else 300_000,
             ),
             quorum=replace(
@@ -228,6 +238,8 @@ class Swarm:
     def topic_configs(self) -> Mapping[str, str]:
         """Of every topic that the workload creates."""
         configs = {"flush.messages": "1"} if self.group_commit else {}
+        if self.throttled_rate:
+            configs |= dict.fromkeys(THROTTLED_REPLICAS, "*")
         return configs | ({UNCLEAN_ELECTIONS: "true"} if self.unclean_elections == "topics" else {})
 
     def keyed_topic_configs(self) -> Mapping[str, str]:
@@ -374,4 +386,5 @@ def draw_plain(seed: int) -> Swarm:
         transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
         keyed=draw_keyed(keyed, keyed.choice(("", "", *KEYED_POLICIES))),
         sharers=stream(seed, "swarm of the sharers").choice((0, 2, 3)) if committers else 0,
+        throttled_rate=stream(seed, "swarm of the throttles").choice((0, 0, 10_000, 100_000)),
     )

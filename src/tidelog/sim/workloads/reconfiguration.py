@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from tidelog.config.dynamic_properties import FOLLOWER_RATE, LEADER_RATE, MOVES_RATE
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.kraft import codec as quorum_codec
@@ -24,7 +25,7 @@ from tidelog.kraft.messages import AddVoterRequest
 from tidelog.sim.engine.formation import CLUSTER_ID
 from tidelog.sim.engine.world import World
 from tidelog.sim.quorum.membership import VoterOracle, draw_change
-from tidelog.sim.workloads.admin import Admin
+from tidelog.sim.workloads.admin import Admin, Coded
 from tidelog.sim.workloads.cluster_view import Place, request
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import millis
@@ -35,6 +36,7 @@ ELECT_VERSION: Final = 2
 TIMEOUT_MS: Final = 5_000
 VOTER_TIMEOUT_MS: Final = 3_000
 TOPIC: Final = 2
+BROKERS: Final = 4
 SET, DELETE = 0, 1
 
 
@@ -117,6 +119,21 @@ class Operator:
             resources=[{"resource_type": TOPIC, "resource_name": place.name, "configs": [config]}],
             validate_only=False,
         )
+
+    def throttle(self, rate: int, done: Coded) -> None:
+        """Bounds what followers that lag and moves between disks may move, on all brokers."""
+        configs = [
+            {"name": name, "config_operation": SET, "value": str(rate)}
+            for name in (LEADER_RATE, FOLLOWER_RATE, MOVES_RATE)
+        ]
+        resource = {"resource_type": BROKERS, "resource_name": "", "configs": configs}
+        wanted = request(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            CONFIGS_VERSION,
+            resources=[resource],
+            validate_only=False,
+        )
+        self._admin.ask(wanted, done, lambda answer: answer.responses[0])
 
     def _ask(self, key: ApiKey, version: int, /, **values: object) -> None:
         # Any answer will do.

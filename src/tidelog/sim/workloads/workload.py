@@ -39,6 +39,7 @@ MAX_PARTITIONS: Final = 5
 RETRY_MS: Final = 100
 INTRUDER_GAP_MS: Final = 100
 GREEDY_GAP_MS: Final = 50
+THROTTLE_RETRY_MS: Final = 200
 
 
 class Workload:
@@ -166,8 +167,19 @@ class Workload:
             for greedy in self._greedy:
                 self._now_and_then(GREEDY_GAP_MS, greedy.act)
 
+    def _throttle(self) -> None:
+        """Asks until it is done."""
+
+        def done(code: ErrorCode | None) -> None:
+            if code is not ErrorCode.NONE:
+                self._world.at(THROTTLE_RETRY_MS, self._throttle)
+
+        self._operator.throttle(self._swarm.throttled_rate, done)
+
     def _begin(self) -> None:
         self._begun = True
+        if self._swarm.throttled_rate:
+            self._throttle()
         for _ in range(self._swarm.topics):
             self._create_topic()
         for producer in self.producers:

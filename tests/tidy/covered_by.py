@@ -114,6 +114,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "sim/checkers/readings.py": "tests/sim/test_checkers.py",
     "sim/checkers/replicas.py": "tests/sim/test_watchers.py",
     "sim/checkers/watch.py": "tests/sim/test_replica_checkers.py",
+    "sim/checkers/throttles.py": "tests/sim/test_throttles.py",
     "sim/checkers/turns.py": "tests/sim/test_work.py",
     "sim/engine/client.py": "tests/sim/test_cluster.py",
     "sim/engine/client_machine.py": "tests/sim/test_cluster.py",

@@ -189,7 +189,7 @@ class ReplicaMoves:
         """A former process has begun to move this replica."""
         key, directories = partition.topic_partition, self._env.directories
         target = directories.target_of(key)
-        if target is None:
+        if target is None or directories.of(key) is None:
             return
         future = target.futures.logs[key]
         if future.log.topic_id != partition.topic_id:
@@ -272,8 +272,8 @@ class ReplicaMoves:
             self._end(key, move, move.source, now)
             return 0
         partition = self._env.hosted.partitions.get(key)
-        if partition is None or partition.offline is not None:
-            # It is damaged. When it is repaired it is hosted again.
+        if partition is None or self._env.directories.of(key) is None:
+            # It is damaged, and hosted again when it is repaired; or its directory has failed.
             return 0
         if move.given_up is not None:
             self._drop(partition, move, now)

@@ -150,6 +150,27 @@ def test_an_empty_disk_in_the_place_of_another_gets_an_id_and_its_logs_are_made_
     assert produce_to_all(again) == [ErrorCode.NONE] * 4
 
 
+def test_a_directory_that_is_taken_out_of_the_list_keeps_its_logs() -> None:
+    """Its replicas are made anew elsewhere, as Kafka does. When it is back its logs, which are
+    older by then, are set aside and not deleted."""
+    node = with_topic()
+    assert produce_to_all(node) == [ErrorCode.NONE] * 4
+    names = {name for name in node.disks[1].list_dir() if name.startswith("t-")}
+    assert len(names) == 2
+    more = node.disks[1]
+    stop(node)
+    without = OneNode(disk=node.disk, seed=9)
+    without.run_until(lambda: leaders_of(without) == [1] * 4)
+    assert produce_to_all(without) == [ErrorCode.NONE] * 4
+    assert describe(without) == {"host1": (ErrorCode.NONE, {"t": 4})}
+    stop(without)
+    again = two_disks(without.disk, more)
+    again.run_until(lambda: leaders_of(again) == [1] * 4)
+    kept = [name for name in more.list_dir() if name.startswith("t-")]
+    assert sorted(name.partition(".")[0] for name in kept) == sorted(names), "records are gone"
+    assert produce_to_all(again) == [ErrorCode.NONE] * 4
+
+
 @pytest.mark.parametrize(
     ("more", "problem"),
     [

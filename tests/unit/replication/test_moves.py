@@ -256,3 +256,20 @@ def test_a_copy_alone_does_not_count() -> None:
     directories.create(PARTITION, TOPIC_ID, bench.config, IDS[2])
     assert not directories.has_lost_original(PARTITION, IDS[2])
     assert [name for name in bench.names(2) if name.endswith("-future")] == []
+
+
+def test_a_directory_that_failed_in_this_turn_is_not_moved_from() -> None:
+    """Its replicas are not out of service yet, and a step of a move found the log nowhere."""
+    for turns in range(12):
+        bench = MoveBench()
+        bench.append(3)
+        bench.request(2)
+        for _ in range(turns):
+            bench.turn()
+        if bench.place == 2:
+            break
+        directories = bench.env.directories
+        directories.fail(directories.online[1], "another replica met an error")
+        bench.tick()
+        assert bench.partition.log.log_end_offset == 3
+    assert turns > 2

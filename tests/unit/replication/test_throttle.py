@@ -77,8 +77,8 @@ def test_it_is_free_exactly_when_it_says(seed: int) -> None:
         if free_at is None:
             continue
         copy = quota(made.rate)
-        copy._window.samples.extend(made._window.samples)
-        copy._window.total = made._window.total
+        copy.window.samples.extend(made.window.samples)
+        copy.window.total = made.window.total
         assert copy.is_exceeded(at(free_at - 1))
         assert not copy.is_exceeded(free_at)
 

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from tidelog.log import copying
 from tidelog.replication.moves import ReplicaMoves
-from tidelog.replication.throttle import ReplicationQuota
 from tidelog.sim.ablations.safeguard import Original, guard_of_cluster
 
 
@@ -22,8 +21,5 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "several-disks", "former-logs-stay", "a power cut after which neither log is complete"
     ).wrapped(ReplicaMoves, "_swap", _end_at_once),
-    guard_of_cluster(
-        "several-disks", "moves-keep-their-rate", "moves that take a disk away from clients"
-    ).replaced(ReplicationQuota, "free_at", lambda *_: None),
 )
 """Of moves between log directories."""

@@ -37,6 +37,8 @@ TIMEOUT_MS: Final = 5_000
 VOTER_TIMEOUT_MS: Final = 3_000
 TOPIC: Final = 2
 BROKERS: Final = 4
+MOVES_ARE_SLOWER: Final = 20
+"""Logs are small, and nothing waits for a move."""
 SET, DELETE = 0, 1
 
 
@@ -123,8 +125,12 @@ class Operator:
     def throttle(self, rate: int, done: Coded) -> None:
         """Bounds what followers that lag and moves between disks may move, on all brokers."""
         configs = [
-            {"name": name, "config_operation": SET, "value": str(rate)}
-            for name in (LEADER_RATE, FOLLOWER_RATE, MOVES_RATE)
+            {"name": name, "config_operation": SET, "value": str(value)}
+            for name, value in (
+                (LEADER_RATE, rate),
+                (FOLLOWER_RATE, rate),
+                (MOVES_RATE, rate // MOVES_ARE_SLOWER),
+            )
         ]
         resource = {"resource_type": BROKERS, "resource_name": "", "configs": configs}
         wanted = request(

@@ -15,10 +15,12 @@ from tests.interop.kafka_node import format_node
 from tests.interop.mixed import Mixed
 from tests.interop.prepare import KAFKA_JARS
 from tests.interop.records import WAIT_S, values_of
+from tidelog.model import ZERO_UUID, uuid_to_text
 from tidelog.testing.waiting import wait_until
 
 OURS: Final = 2
 ALL: Final = (1, 2, 3)
+NONE: Final = uuid_to_text(ZERO_UUID)
 _VOTERS: Final = re.compile(r"controller\.quorum\.voters=(\S+)")
 _DIRECTORY: Final = re.compile(r"directory\.id=(\S+)")
 MOST_CHANGES: Final = 8
@@ -80,7 +82,7 @@ def _found(pattern: re.Pattern[str], text: str) -> str:
 
 
 def keep_fixed_voters(q: Quorum) -> None:
-    """Each kind leads the quorum, and ends."""
+    """Each kind leads the quorum, and ends. Either names no directories of fixed voters."""
     q.start_both_kinds()
     q.create("votes", [1, 2, 3])
     q.send("votes", range(100))
@@ -88,6 +90,8 @@ def keep_fixed_voters(q: Quorum) -> None:
         q.lead_with(ours)
         q.create(f"under-{number}", [3, 2, 1])
         q.send("votes", range(100 * number, 100 * (number + 1)))
+        with q.asking() as admin:
+            assert {voter.directory_id for voter in admin.describe_quorum().voters} == {NONE}
     assert values_of(q.servers, "votes", 1) == list(range(400))
     wait_until(lambda: q.voters() == [1, 2, 3], WAIT_S, "three voters")
     q.wait_for_equal_segments("votes")

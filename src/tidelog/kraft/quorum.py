@@ -23,6 +23,7 @@ CommittedOnce. Seen only from outside, by comparing replicas: LeaderCompleteness
 
 import sys
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 
 from tidelog.config import QuorumConfig
 from tidelog.env.instant import Instant, earliest
@@ -54,7 +55,7 @@ from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
 from tidelog.log.file_names import CORRUPT_SUFFIX
 from tidelog.log.log import Log
 from tidelog.log.values import AppendOrigin, LogFlush
-from tidelog.model import Endpoint
+from tidelog.model import ZERO_UUID, Endpoint
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 
@@ -145,7 +146,8 @@ class Quorum(QuorumCore):
         return [self.snapshots.path_of(one) for one in self.snapshots.ids]
 
     def describe(self, now: Instant) -> QuorumDescription:
-        """For DescribeQuorum; only the leader knows how far the others are."""
+        """For DescribeQuorum; only the leader knows how far the others are. Configured voters are
+        known by their ids alone, as in Kafka, so their directories are not named."""
         role = self.role
         if not isinstance(role, Leader):
             return QuorumDescription(self.leader_id, self.epoch, self.high_watermark)
@@ -154,6 +156,8 @@ class Quorum(QuorumCore):
             voters[self.own_id] = ReplicaProgress(
                 self.own_id, self.identity.directory_id, self.log.log_end_offset, now, now
             )
+        if not self.is_dynamic:
+            voters = {key: replace(seen, directory_id=ZERO_UUID) for key, seen in voters.items()}
         return QuorumDescription(
             self.own_id,
             self.epoch,

@@ -355,26 +355,23 @@ def test_the_leader_change_record_is_kafkas() -> None:
 
 
 def test_only_the_leader_describes_all_replicas() -> None:
-    """Voters in the order of ids, itself included; observers apart."""
+    """Voters in the order of ids, itself included; observers apart. Voters that are configured have
+    no directories, whatever they fetch for: Kafka's own leader names none either."""
     solo = Solo()
     solo.lead()
+    no_directory, disk = Uuid(bytes(16)), Uuid(b"d" * 16)
     for replica_id in (2, 7):
         request = fetch(
-            replica_id=replica_id,
-            replica_directory_id=Uuid(bytes(16)),
-            fetch_offset=1,
-            last_fetched_epoch=1,
+            replica_id=replica_id, replica_directory_id=disk, fetch_offset=1, last_fetched_epoch=1
         )
         solo.quorum.on_request(request, replica_id, Instant(300))
     described = solo.quorum.describe(Instant(400))
-    own = solo.core.identity.directory_id
-    no_directory = Uuid(bytes(16))
     assert described.voters == (
-        ReplicaProgress(1, own, 1, Instant(400), Instant(400)),
+        ReplicaProgress(1, no_directory, 1, Instant(400), Instant(400)),
         ReplicaProgress(2, no_directory, 1, Instant(300), Instant(300)),
         ReplicaProgress(3, no_directory, -1, None, None),
     )
-    assert described.observers == (ReplicaProgress(7, no_directory, 1, Instant(300), Instant(300)),)
+    assert described.observers == (ReplicaProgress(7, disk, 1, Instant(300), Instant(300)),)
     assert (described.leader_id, described.leader_epoch, described.high_watermark) == (1, 1, 1)
     assert solo.quorum.epoch_start_offset == 0
     follower = Solo()

@@ -2,10 +2,10 @@
 
 | request | API | versions read | version sent |
 | --- | --- | --- | --- |
-| `VoteRequest` | Vote (52) | 0-2 | 2 |
+| `VoteRequest` | Vote (52) | 0-2 | 2 or 1 |
 | `BeginQuorumEpochRequest` | BeginQuorumEpoch (53) | 0-1 | 1 |
 | `EndQuorumEpochRequest` | EndQuorumEpoch (54) | 0-1 | 1 |
-| `QuorumFetchRequest` | Fetch (1) | 12-18 | 18 |
+| `QuorumFetchRequest` | Fetch (1) | 13-18 | 18 or 17 |
 | `FetchSnapshotRequest` | FetchSnapshot (59) | 0-1 | 1 |
 | `AddVoterRequest` | AddRaftVoter (80) | 0-1 | 1 |
 | `RemoveVoterRequest` | RemoveRaftVoter (81) | 0 | 0 |
@@ -175,15 +175,15 @@ def _only_partition(topics: list[Any], fault: ProtocolError) -> Any:
     return partition
 
 
-def request_to_entity(request: Request) -> Entity:
-    """The kio entity of a request, in the version that is sent."""
+def request_to_entity(request: Request, *, is_older: bool = False) -> Entity:
+    """The kio entity of a request, in the version that is sent, or in the one before."""
     key = api_of(request)
     form = _FORMS[key]
     if isinstance(request, messages.SupportRequest):
         values = {"client_software_name": "tidelog", "client_software_version": __version__}
     else:
         values = _wire_values(request, form)
-    entity_type = codec.request_class(key, form.sent_version)
+    entity_type = codec.request_class(key, form.sent_version - is_older)
     return make(entity_type, **{**values, "topics": _about_the_quorum(values)})
 
 

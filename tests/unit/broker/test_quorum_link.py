@@ -166,6 +166,30 @@ def test_a_leader_that_cuts_fetches_gets_the_version_before_for_a_while(voters):
     assert [cut() for _ in range(2)] == [FETCH_VERSION, older]
 
 
+def test_a_voter_that_cuts_pre_votes_gets_votes_in_the_version_before(voters):
+    """Apache Kafka before 4.0 knows no pre-votes: as in Kafka, the vote itself is asked for then,
+    without one."""
+
+    def cut() -> list[tuple[int, bool]]:
+        requests = voters.wait(ApiKey.VOTE)
+        asked = []
+        for connection, header, frame, offset in requests:
+            entity = codec.decode_request(header, frame, offset)
+            pre_vote = getattr(entity.topics[0].partitions[0], "pre_vote", False)
+            asked.append((header.api_version, pre_vote))
+            voters.node.receive(Closed(connection, CloseReason.PEER))
+        return asked
+
+    epoch = voters.node.broker.quorum.epoch
+    assert {asked for _ in range(2) for asked in cut()} == {(2, True)}
+    assert voters.node.broker.quorum.epoch == epoch
+    connection, header, _, _ = voters.wait(ApiKey.VOTE)[0]
+    assert header.api_version == 1
+    assert voters.node.broker.quorum.epoch == epoch + 1
+    voters.vote(connection, header)
+    assert voters.node.broker.quorum.is_leader
+
+
 def test_a_fetch_of_the_metadata_log_is_answered_in_the_version_of_its_request():
     node = OneNode()
     topic_id = bytes(15) + b"\x01"

@@ -36,6 +36,10 @@ OWN_CLOSED_FILE: Final = "java.nio.channels.ClosedChannelException"
 READER: Final = "reader"
 _CAUSE: Final = "Caused by: "
 _TRACE: Final = re.compile(rf"\s|{_CAUSE}|[\w.]+(Exception|Error)\b|$")
+SKIPPED_MARKERS: Final = "Couldn't find leader endpoint for partitions"
+"""In the log of a node of Apache Kafka."""
+_OF_COPY: Final = (f"{COPY} partition ", "client copier-")
+"""How complaints about the copy begin."""
 _SHOWN: Final = 20
 
 
@@ -164,6 +168,15 @@ def crashes(logs: Iterable[Path]) -> list[str]:
     return found
 
 
+def split_by_cause(found: Sequence[str], logs: Iterable[Path]) -> tuple[list[str], list[str]]:
+    """Anomalies, and what Apache Kafka alone has done: its coordinator ends a transaction without
+    the markers of partitions that have no leader at that moment, takes them for deleted, and says
+    so. Such a transaction stays open to readers, and the offsets that it committed to its group."""
+    has_skipped = any(SKIPPED_MARKERS in path.read_text(errors="replace") for path in logs)
+    by_kafka = [text for text in found if has_skipped and text.startswith(_OF_COPY)]
+    return [text for text in found if text not in by_kafka], by_kafka
+
+
 def _causes(lines: Iterable[str]) -> list[str]:
     """The causes that a stack trace of Java names."""
     trace = takewhile(_TRACE.match, lines)
@@ -193,10 +206,13 @@ def judge(directory: Path) -> dict[str, Any]:
         anomalies += judge_copy(of_source, lines)
         copied = sum(map(len, _read_at_end(lines).values()))
     anomalies += compare_replicas(replicas)
-    anomalies += crashes(sorted((directory / "cluster").glob("node-*/server.log")))
+    logs = sorted((directory / "cluster").glob("node-*/server.log"))
+    anomalies += crashes(logs)
+    anomalies, by_kafka = split_by_cause(anomalies, logs)
     return {
         "anomalies": len(anomalies),
         "first_anomalies": anomalies[:_SHOWN],
+        "by_kafka_alone": by_kafka,
         "acknowledged": totals[0],
         "acknowledged_by_leader": totals[1],
         "acknowledged_by_topic": by_topic,

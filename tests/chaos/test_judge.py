@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.judge import (
+    SKIPPED_MARKERS,
     crashes,
     final_reading,
     judge,
@@ -13,6 +14,7 @@ from tests.chaos.judge import (
     judge_topic,
     longest_gap_ms,
     renumbered_values,
+    split_by_cause,
 )
 from tests.chaos.lines import (
     HistoryFile,
@@ -248,3 +250,19 @@ def test_a_node_of_kafka_that_reads_what_it_has_closed_is_not_an_anomaly(tmp_pat
     log = tmp_path / "server.log"
     log.write_text(printed)
     assert len(crashes([log])) == count
+
+
+@pytest.mark.parametrize(
+    ("printed", "count"),
+    [("", 3), (f"INFO {SKIPPED_MARKERS} Set(copy-3) while trying to send transaction markers", 1)],
+    ids=["by anything", "by Kafka, which says so"],
+)
+def test_a_copy_that_kafka_left_without_markers_is_told_apart(tmp_path, printed, count):
+    """Seed 479443526: a transaction was complete in its coordinator's log, of Kafka, and had no
+    marker in two partitions that were without a leader."""
+    log = tmp_path / "server.log"
+    log.write_text(printed)
+    lost = ["copy partition 3: 1 records of 2", "client copier-2 ended with 1: no offsets"]
+    anomalies, by_kafka = split_by_cause([*lost, "idempotent partition 0: holes"], [log])
+    assert len(anomalies) == count
+    assert by_kafka == ([] if count == 3 else lost)

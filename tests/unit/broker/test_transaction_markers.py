@@ -11,6 +11,7 @@ from tidelog.broker.transaction_markers import RETRY_MS
 from tidelog.env.effects import Closed, CloseReason, Connected, Received
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_MARKER_REQUESTS
+from tidelog.model import NO_LEADER
 from tidelog.transactions.records import TransactionState
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, parse_header
@@ -158,6 +159,23 @@ def test_a_deleted_topic_needs_no_marker():
     bench.wire.call(ApiKey.DELETE_TOPICS, 4, topic_names=("far",), timeout=millis(1000))
     bench.cut()
     bench.node.advance(RETRY_MS)
+    assert bench.state() is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_partition_without_a_leader_is_waited_for():
+    """Apache Kafka 4.3.1 takes it for deleted, and its records stay open (KAFKA-20734)."""
+    bench = Bench()
+    producer = bench.producer()
+    bench.node.advance(bench.node.broker.config.broker.session_timeout_ms + 1000)
+    assert bench.node.broker.image.topics_by_name["far"].partitions[0].leader == NO_LEADER
+    assert error_of(end(bench.wire, 5, producer).error_code) is ErrorCode.NONE
+    bench.node.advance(10 * RETRY_MS)
+    assert bench.listen() == []
+    assert bench.state() is TransactionState.PREPARE_COMMIT
+    bench.node.add_broker(2)
+    bench.node.advance(RETRY_MS)
+    bench.listen()
+    bench.answer()
     assert bench.state() is TransactionState.COMPLETE_COMMIT
 
 

@@ -8,6 +8,7 @@ jars of each version are fetched once, by Maven.
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
@@ -68,7 +69,7 @@ def try_items(place: Path, version: str, wanted: str) -> dict[str, str]:
             if 1 in trio.running:
                 trio.stop(1)
             for number, (name, item) in enumerate(ITEMS.items()):
-                if wanted in name:
+                if re.search(wanted, name):
                     topic, row = f"item{number}-{kind[:3]}", f"{name}, {kind} controller"
                     results[row] = outcome(
                         f"{version}, {row}", try_item, trio, controller, item, topic
@@ -114,7 +115,7 @@ def try_voters(place: Path, version: str, wanted: str) -> dict[str, str]:
     """Quorums of both kinds."""
     results = {}
     for number, (name, (item, dynamic)) in enumerate(VOTERS.items()):
-        if wanted in name:
+        if re.search(wanted, name):
             directory = place / f"voters-{number}"
             directory.mkdir()
             quorum = Quorum(directory, partner_jars(version), VERSIONS[version], dynamic)
@@ -126,7 +127,7 @@ def try_voters(place: Path, version: str, wanted: str) -> dict[str, str]:
 
 
 def try_version(version: str, wanted: str) -> dict[str, str]:
-    """Everything with one version, or the rows that have the wanted word."""
+    """Everything with one version, or the rows whose name is wanted."""
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix=f"kafka-{version}-") as place:
         for each in ("scenario", "items", "voters"):
@@ -142,7 +143,7 @@ def main() -> int:
     """Tries versions, all unless some are named; 1 when something fails."""
     parser = argparse.ArgumentParser(prog="python -m tests.interop.versions")
     parser.add_argument("versions", nargs="*", default=list(VERSIONS), choices=list(VERSIONS))
-    parser.add_argument("--only", default="", help="rows that have this in their name")
+    parser.add_argument("--only", default="", help="rows whose name this expression finds")
     options = parser.parse_args()
     failed = 0
     for version in options.versions:

@@ -257,7 +257,7 @@ def test_a_node_of_kafka_that_reads_what_it_has_closed_is_not_an_anomaly(tmp_pat
     [("", 3), (f"INFO {SKIPPED_MARKERS} Set(copy-3) while trying to send transaction markers", 1)],
     ids=["by anything", "by Kafka, which says so"],
 )
-def test_a_copy_that_kafka_left_without_markers_is_told_apart(tmp_path, printed, count):
+def test_a_copy_that_kafka_left_without_markers_is_its_own_finding(tmp_path, printed, count):
     """Seed 479443526: a transaction was complete in its coordinator's log, of Kafka, and had no
     marker in two partitions that were without a leader."""
     log = tmp_path / "server.log"

@@ -121,7 +121,7 @@ def test_progress_is_seen_in_the_group(kafka, topic):
 
 
 def test_the_source_is_there_on_the_oldest_spark(kafka, topic):
-    """Spark 4.0 knows neither filters nor limits."""
+    """Spark 4.0 knows neither filters nor limits, and no writers of Arrow batches."""
     given = options(kafka, topic)
     code = f"""
 import sys
@@ -137,6 +137,18 @@ batch = source.reader(schema)
 rows = sum(len(one) for part in batch.partitions() for one in batch.read(part))
 begin = source.streamReader(schema)
 end = begin.latestOffset()
+refused = []
+for version, ask in (
+    ("4.1", lambda: source.writer(schema, False)),
+    ("4.1", lambda: source.streamWriter(schema, False)),
+    ("4.2", lambda: limited.streamReader(schema)),
+):
+    limited = DefaultSource({{**{given!r}, "maxOffsetsPerTrigger": "9"}})
+    try:
+        ask()
+    except Exception as error:
+        refused.append(f"Spark {{version}} or newer\\nhint: install it with" in str(error))
+assert refused == [True] * 3, refused
 print(rows, end["{topic}:0"] + end["{topic}:1"], hasattr(begin, "getDefaultReadLimit"))
 """
     done = subprocess.run(

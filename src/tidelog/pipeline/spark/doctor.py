@@ -8,7 +8,6 @@ is only reported. Each verdict comes with the command that fixes it.
 import importlib.metadata
 import importlib.util
 import platform
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,15 @@ from tidelog.pipeline.spark.connector_jars import SUMS, jars_directory
 from tidelog.pipeline.spark.java import MIN_JAVA_VERSION, java_candidates, released_version
 from tidelog.pipeline.spark.shadowing import HINT, shadowing_files, standard_name
 from tidelog.pipeline.spark.user_cache import cache_directory
+from tidelog.pipeline.spark.versions import (
+    BELOW,
+    OLDEST,
+    Version,
+    dotted,
+    other_spark,
+    parsed,
+    same_spark,
+)
 
 OK: Final = "ok"
 BAD: Final = "bad"
@@ -29,7 +37,7 @@ ABSENT: Final = "absent"
 _INSTALL: Final = "pip install 'tidelog[spark]'"
 _REQUIRED: Final = (
     # Package, at least, below, what for.
-    ("pyspark", (4, 0), (4, 4)),
+    ("pyspark", OLDEST, BELOW),
     ("pyarrow", (18,), None),
     ("numpy", (1, 26), None),
     ("pandas", (2, 2), (3,)),
@@ -39,8 +47,6 @@ _REQUIRED: Final = (
 )
 _MIN_PYTHON: Final = (3, 11)
 _CONNECTOR_JARS: Final = ("spark-sql-kafka", "spark-token-provider-kafka", "kafka-clients")
-
-Version = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ def examine(environ: Mapping[str, str]) -> list[Finding]:
     return [
         _python(),
         *(_package(name, least, below) for name, least, below in _REQUIRED),
+        _jars(environ),
         _java(environ),
         _shadowing(environ),
         _archive(environ),
@@ -81,11 +88,22 @@ def _package(name: str, least: Version, below: Version | None) -> Finding:
         found = importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return Finding(name, "", BAD, _INSTALL)
-    version = _parsed(found)
+    version = parsed(found)
     good = version >= least and (below is None or version < below)
-    limit = "" if below is None else f",<{_text(below)}"
-    fix = "" if good else f"pip install '{name}>={_text(least)}{limit}'"
+    limit = "" if below is None else f",<{dotted(below)}"
+    fix = "" if good else f"pip install '{name}>={dotted(least)}{limit}'"
     return Finding(name, found, OK if good else BAD, fix)
+
+
+def _jars(environ: Mapping[str, str]) -> Finding:
+    """Spark's jars, which `SPARK_HOME` may take from another installation than pyspark's."""
+    home = environ.get("SPARK_HOME")
+    if not home:
+        return Finding("spark jars", "pyspark's own", OK, "")
+    other = other_spark(importlib.metadata.version("pyspark"), environ)
+    if other is None:
+        return Finding("spark jars", f"in `{home}` (SPARK_HOME)", OK, "")
+    return Finding("spark jars", f"{other} (SPARK_HOME)", BAD, same_spark(other))
 
 
 def _java(environ: Mapping[str, str]) -> Finding:
@@ -144,11 +162,3 @@ def _connector(environ: Mapping[str, str]) -> Finding:
 def describe(findings: list[Finding]) -> Iterator[tuple[str, str, str, str]]:
     for finding in findings:
         yield finding.name, finding.found or "-", finding.verdict, finding.fix
-
-
-def _parsed(text: str) -> Version:
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:3])
-
-
-def _text(version: Version) -> str:
-    return ".".join(map(str, version))

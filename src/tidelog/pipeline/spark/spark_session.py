@@ -1,9 +1,10 @@
 """A quiet Spark session for the pipeline's jobs, tests and users' scripts.
 
 Quiet means: no log lines below errors, no progress bar, no web UI; a failing task is reported once,
-by the Python exception, and not in the log too. Everything binds to 127.0.0.1, so no name lookup
-can fail or stall. Conf given by the caller wins over ours. The environment variables that Spark's
-launcher reads are set only while it starts.
+by the Python exception, and not in the log too. With a `local` master everything binds to
+127.0.0.1, so no name lookup can fail or stall; executors of other masters must reach the driver,
+whose address Spark finds out. Conf given by the caller wins over ours. The environment variables
+that Spark's launcher reads are set only while it starts.
 
 A session begins from an archive of Spark's classes (`class_archive.py`), which the first session on
 a machine writes. That saves half of the start, for 160 MB in the user's cache. Java is started
@@ -40,6 +41,7 @@ from tidelog.pipeline.spark.interrupts import (
 )
 from tidelog.pipeline.spark.java import Java, find_java, make_java_home, spark_home
 from tidelog.pipeline.spark.shadowing import HINT, shadowing_files, standard_name
+from tidelog.pipeline.spark.versions import check_versions
 from tidelog.pipeline.spark.worker_daemon import MODULE
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ logger.utils.filter.abort.regex = Aborting task.*
 logger.utils.filter.abort.onMatch = DENY
 logger.utils.filter.abort.onMismatch = NEUTRAL
 """
+
+_LOOPBACK: Final = "127.0.0.1"
 
 _JAVA_OPTIONS: Final = (
     # Spark's classes fill 100 MB: Java would collect garbage four times on the way there.
@@ -111,11 +115,13 @@ def session(
 ) -> "SparkSession":
     """A running session, the existing one if there is one. Errors that Spark logs go to stderr, or
     to the end of `log_file`, and so does what Python workers print there: on shutdown they may
-    report closed sockets. Raises `UsageError` when no fitting Java is found or Spark does not start
-    on it."""
+    report closed sockets. Raises `UsageError` for versions that do not fit, and when no fitting
+    Java is found or Spark does not start on it."""
+    check_versions(os.environ)
     drop_logs_of_py4j()
     _warn_of_shadowing()
-    given = {"spark.app.name": app_name, "spark.master": master, **_default_conf(), **(conf or {})}
+    named = {"spark.app.name": app_name, "spark.master": master}
+    given = {**named, **default_conf(master), **(conf or {})}
     if has_own_workers(given["spark.master"], os.environ):
         given.setdefault("spark.python.daemon.module", MODULE)
     pyspark = sys.modules.get("pyspark")
@@ -123,7 +129,7 @@ def session(
         return _get_or_create(given)
     java = find_java(os.environ)
     log = None if log_file is None else local_path(log_file).absolute()
-    with _environment(_launch_variables(java, given["spark.master"], log)):
+    with _environment(launch_variables(java, given["spark.master"], log)):
         if is_given(os.environ) or (pyspark and pyspark.SparkContext._gateway):
             # Java runs, and takes another session.
             return _get_or_create(given)
@@ -214,13 +220,14 @@ def _import_meanwhile() -> None:
         import_module("pyspark.testing.utils")
 
 
-def _default_conf() -> dict[str, str]:
+def default_conf(master: str) -> dict[str, str]:
+    """What a session has, unless the caller says otherwise."""
     cores = os.cpu_count() or 1
+    loopback = {"spark.driver.host": _LOOPBACK, "spark.driver.bindAddress": _LOOPBACK}
     return {
+        **(loopback if is_on_this_machine(master) else {}),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.python.filterPushdown.enabled": "true",
@@ -229,7 +236,7 @@ def _default_conf() -> dict[str, str]:
     }
 
 
-def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str, str]:
+def launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str, str]:
     """Variables for Spark's launcher: our `JAVA_HOME`, and a configuration that keeps it quiet.
     Their files are in a directory that is deleted when Python exits."""
     directory = Path(tempfile.mkdtemp(prefix="tidelog-spark-"))
@@ -250,10 +257,15 @@ def _launch_variables(java: Java, master: str, log_file: Path | None) -> dict[st
     return {
         "JAVA_HOME": str(home),
         "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(conf)),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **({"SPARK_LOCAL_IP": _LOOPBACK} if is_on_this_machine(master) else {}),
         "PYSPARK_PYTHON": worker_python(master, directory, os.environ),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
     }
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether driver and executors are all here: `local` and `local-cluster`."""
+    return master.startswith("local")
 
 
 def has_own_workers(master: str, environ: Mapping[str, str]) -> bool:

@@ -7,8 +7,13 @@ import sys
 import pyspark
 import pytest
 
-from tidelog.pipeline.spark.java import spark_home
-from tidelog.pipeline.spark.spark_session import _warn_of_shadowing, worker_python
+from tidelog.pipeline.spark.java import find_java, spark_home
+from tidelog.pipeline.spark.spark_session import (
+    _warn_of_shadowing,
+    default_conf,
+    launch_variables,
+    worker_python,
+)
 
 _PRINT = "import os, sys; print(os.environ['PYTHONPATH'], sys.argv[1:], sys.executable, sep='|')"
 
@@ -38,6 +43,27 @@ def test_workers_of_a_cluster_are_left_alone(tmp_path, master):
 def test_on_a_cluster_the_user_says_what_python_is_called(tmp_path):
     said = {"PYSPARK_PYTHON": "/python/bin/python3.11"}
     assert worker_python("spark://host:7077", tmp_path, said) == "/python/bin/python3.11"
+
+
+@pytest.mark.parametrize(
+    ("master", "is_bound"),
+    [
+        ("local[2]", True),
+        ("local-cluster[2,1,1024]", True),
+        ("spark://host:7077", False),
+        ("k8s://https://host:443", False),
+        ("yarn", False),
+    ],
+)
+def test_executors_of_other_machines_reach_the_driver(master, is_bound):
+    """An address of this machine alone would be the driver's for them."""
+    variables = launch_variables(find_java(os.environ), master, None)
+    given = {**default_conf(master), **variables}
+    bound = {name for name, value in given.items() if value == "127.0.0.1"}
+    assert bound == (_ADDRESSES if is_bound else set())
+
+
+_ADDRESSES = {"spark.driver.host", "spark.driver.bindAddress", "SPARK_LOCAL_IP"}
 
 
 def test_a_session_beside_a_file_that_shadows_a_standard_module_says_so(tmp_path, monkeypatch):

@@ -14,7 +14,16 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tests.pipeline.ingest_rig import (
+    PATIENCE_S,
+    Feeder,
+    kill_a_leader,
+    log_end_offsets,
+    spark_process,
+)
 from tests.tidy.source import ROOT
+from tidelog.env.prng import Prng
+from tidelog.testing.waiting import wait_until
 
 EXAMPLES = ROOT / "examples"
 NOTEBOOKS = sorted(EXAMPLES.rglob("*.ipynb"))
@@ -43,19 +52,62 @@ def test_the_service_passes_its_own_tests():
 
 @pytest.mark.process
 @pytest.mark.spark
-def test_what_is_produced_is_consumed_and_streamed_once(spark, tidelog_cluster, tmp_path):
-    """The stream runs twice: the second run, in this process, finds nothing new."""
+def test_what_is_produced_is_consumed_and_streamed_once(
+    spark, tidelog_cluster, tmp_path, monkeypatch, capsys
+):
+    """The stream runs twice, on the session of all tests; the second run finds nothing new."""
     servers = tidelog_cluster.bootstrap_servers
     tidelog_cluster.create_topic("copied", partitions=3, replication_factor=3)
     assert run("clients/produce.py", servers, "copied", 500) == "500 records acknowledged\n"
     assert run("clients/consume.py", servers, "copied") == "500 records read\n"
     table = tmp_path / "copied"
-    assert "500 rows in the table" in run("stream_to_delta/stream.py", servers, "copied", table)
-    version = DeltaTable(table).version()
-    runpy.run_path(str(EXAMPLES / "stream_to_delta/stream.py"))["stream"](
-        spark, servers, "copied", str(table)
-    )
-    assert DeltaTable(table).version() == version
+    program = str(EXAMPLES / "stream_to_delta/stream.py")
+    monkeypatch.setattr(sys, "argv", [program, servers, "copied", str(table)])
+    versions = []
+    for _ in range(2):
+        runpy.run_path(program, run_name="__main__")
+        versions.append(DeltaTable(table).version())
+    assert capsys.readouterr().out == "500 rows in the table\n" * 2
+    assert versions[0] == versions[1]
+
+
+@pytest.mark.process
+@pytest.mark.spark
+def test_a_copy_is_exact_though_worker_broker_and_driver_are_killed(
+    spark, tidelog_cluster, tmp_path
+):
+    """SIGKILL to each while records come and go; then this process takes the checkpoint over."""
+    cluster, servers, prng = tidelog_cluster, tidelog_cluster.bootstrap_servers, Prng(1)
+    for topic in ("from", "to"):
+        cluster.create_topic(topic, partitions=2, replication_factor=3)
+    program, checkpoint = str(EXAMPLES / "topic_to_topic/copy_topic.py"), str(tmp_path / "noted")
+    feeder = Feeder(servers, "from", 300)
+    with spark_process(
+        [sys.executable, program, servers, "from", "to", checkpoint], tmp_path
+    ) as copying:
+        for kind in ("worker", "broker", "driver"):
+            more = log_end_offsets(cluster, "to") + 100
+            copying.keep_running()
+            wait_until(lambda more=more: log_end_offsets(cluster, "to") > more, PATIENCE_S, "copy")
+            if kind == "broker":
+                dead = kill_a_leader(cluster, "to", prng)
+            else:
+                wait_until(lambda kind=kind: copying.kill(kind, prng), PATIENCE_S, kind)
+        assert copying.starts == 1
+    feeder.close()
+    copy = runpy.run_path(program)["copy"]
+    copy(spark, servers, "from", "to", checkpoint, {"availableNow": True}).awaitTermination()
+    cluster.start_node(dead)
+    copies = example_records(spark, servers, "to").collect()
+    found = sorted(tuple(map(int, row.value.split()[:2])) for row in copies)
+    assert found == sorted(feeder.acked.values())
+
+
+def example_records(spark, servers: str, topic: str) -> DataFrame:
+    """The values of a topic's committed records, as texts."""
+    read = spark.read.format("tidelog").option("kafka.bootstrap.servers", servers)
+    found = read.option("subscribe", topic).option("isolation.level", "read_committed").load()
+    return found.select(F.col("value").cast("string"))
 
 
 @pytest.mark.process

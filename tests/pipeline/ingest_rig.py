@@ -25,10 +25,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka import Producer
@@ -182,27 +183,34 @@ class Feeder:
         assert not left, f"{left} records were never answered"
 
 
-class IngestProcess:
-    """`tidelog spark ingest --trigger 500ms`, and the processes below it."""
+def ingest_command(plan: KillPlan, bootstrap: str) -> list[str]:
+    """`tidelog spark ingest --trigger 500ms`."""
+    schema = plan.directory / "values.ddl"
+    schema.write_text("number bigint")
+    command = [
+        *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
+        *("--topic", plan.topic, "--table", str(plan.table)),
+        *("--value-format", "json", "--value-schema", str(schema), "--mode", plan.mode),
+        *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
+        *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
+    ]
+    if plan.store is not None:
+        command += ["--checkpoint", str(plan.directory / "checkpoint")]
+    return command
 
-    def __init__(self, plan: KillPlan, bootstrap: str) -> None:
-        schema = plan.directory / "values.ddl"
-        schema.write_text("number bigint")
-        self._command = [
-            *(sys.executable, "-m", "tidelog.cli.main", "spark", "ingest", "--trigger", "500ms"),
-            *("--topic", plan.topic, "--table", str(plan.table)),
-            *("--value-format", "json", "--value-schema", str(schema), "--mode", plan.mode),
-            *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
-            *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
-        ]
-        self._log = (plan.directory / "ingest.log").open("ab")
+
+class SparkProcess:
+    """A command that runs on Spark, and the processes below it."""
+
+    def __init__(
+        self, command: Sequence[str], directory: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._command = command
+        self._log = (directory / "ingest.log").open("ab")
         # What a killed driver leaves of its own is gone with the rest.
-        scratch = plan.directory / "scratch"
+        scratch = directory / "scratch"
         scratch.mkdir()
-        self._environment = {**os.environ, "TMPDIR": str(scratch)}
-        if plan.store is not None:
-            self._command += ["--checkpoint", str(plan.directory / "checkpoint")]
-            self._environment |= plan.store.environment
+        self._environment = {**os.environ, "TMPDIR": str(scratch), **environment}
         self._process: subprocess.Popen[bytes] | None = None
         # Everything that was ever seen below a run: (pid, start time).
         self._seen: set[tuple[int, str]] = set()
@@ -322,13 +330,21 @@ def fail_once_behind(moment: str, monkeypatch: Any) -> None:
 
 
 @contextmanager
-def ingest_process(plan: KillPlan, bootstrap: str) -> Iterator[IngestProcess]:
-    """An ingest that leaves no process behind."""
-    process = IngestProcess(plan, bootstrap)
+def spark_process(
+    command: Sequence[str], directory: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[SparkProcess]:
+    """A command that leaves no process behind."""
+    process = SparkProcess(command, directory, environment)
     try:
         yield process
     finally:
         process.close()
+
+
+def ingest_process(plan: KillPlan, bootstrap: str) -> AbstractContextManager[SparkProcess]:
+    """An ingest that leaves no process behind."""
+    environment = {} if plan.store is None else plan.store.environment
+    return spark_process(ingest_command(plan, bootstrap), plan.directory, environment)
 
 
 def run_kills(
@@ -365,7 +381,7 @@ def _kill_and_recover(
     cluster: LocalCluster,
     plan: KillPlan,
     feeder: Feeder,
-    ingest: IngestProcess,
+    ingest: SparkProcess,
     kinds: Sequence[str],
     prng: Prng,
     result: KillResult,
@@ -378,7 +394,7 @@ def _kill_and_recover(
                 lambda kind=kind: _tried(ingest, kind, prng), PATIENCE_S, f"a {kind} to kill"
             )
         elif dead is None:
-            dead = _kill_a_leader(cluster, plan.topic, prng)
+            dead = kill_a_leader(cluster, plan.topic, prng)
         else:
             continue
         result.kills[kind] = result.kills.get(kind, 0) + 1
@@ -392,19 +408,20 @@ def _kill_and_recover(
             cluster.wait_for_isr(plan.topic, partition.partition, ids, timeout_s=PATIENCE_S)
 
 
-def _kill_a_leader(cluster: LocalCluster, topic: str, prng: Prng) -> int:
+def kill_a_leader(cluster: LocalCluster, topic: str, prng: Prng) -> int:
+    """The leader of some partition; its id."""
     partition = prng.choice(cluster.describe_topic(topic).partitions).partition
     leader = cluster.wait_for_leader(topic, partition, timeout_s=PATIENCE_S)
     cluster.kill(leader)
     return leader
 
 
-def _tried(ingest: IngestProcess, kind: str, prng: Prng) -> bool:
+def _tried(ingest: SparkProcess, kind: str, prng: Prng) -> bool:
     ingest.keep_running()
     return ingest.kill(kind, prng)
 
 
-def wait_for_table(plan: KillPlan, ingest: IngestProcess, records: int) -> None:
+def wait_for_table(plan: KillPlan, ingest: SparkProcess, records: int) -> None:
     """Until the table has so many records; the ingest is started again when it has ended."""
 
     def reached() -> bool:
@@ -421,6 +438,15 @@ def records_in_table(table: TableAddress) -> int:
         return 0
     metadata = next(iter(ingest_commits(table, table.delta().version())), {"positions": {}})
     return sum(end for end, _ in metadata["positions"].values())
+
+
+def log_end_offsets(cluster: LocalCluster, topic: str) -> int:
+    """The sum over the topic's partitions."""
+    described = cluster.describe_topic(topic, replica_logs=True)
+    return sum(
+        max(log.log_end_offset for log in partition.replica_logs)
+        for partition in described.partitions
+    )
 
 
 def judge(cluster: LocalCluster, plan: KillPlan, feeder: Feeder, result: KillResult) -> None:
@@ -442,10 +468,6 @@ def judge(cluster: LocalCluster, plan: KillPlan, feeder: Feeder, result: KillRes
     result.versions = delta.version()
     written = place.files.get_file_info(FileSelector(f"topic={plan.topic}"))
     result.orphans = len(written) - len(delta.file_uris())
-    described = cluster.describe_topic(plan.topic, replica_logs=True)
-    result.log_end_offsets = sum(
-        max(log.log_end_offset for log in partition.replica_logs)
-        for partition in described.partitions
-    )
+    result.log_end_offsets = log_end_offsets(cluster, plan.topic)
     statuses = (place / "_continuity").delta().to_pyarrow_table().column("status")
     result.violations = sum(status != "ok" for status in statuses.to_pylist())

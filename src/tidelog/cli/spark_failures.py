@@ -30,10 +30,11 @@ _PYTHON_ERROR: Final = re.compile(
     r"^(?:[a-z_]+\.)*(?P<kind>[A-Z]\w+): (?P<message>.+?)(?:\nhint: (?P<hint>.+?))?$", re.MULTILINE
 )
 """The last line of a Python traceback, and the hint below it if the error is one of ours."""
-_WRONG_DATA: Final = ("DataLoss", "CorruptBatch", "LogDamaged", "KeyMoved")
+_WRONG_DATA: Final = ("DataLoss", "CorruptBatch", "LogDamaged", "TableDamaged", "KeyMoved")
 _WRONG_USE: Final = ("UsageError", "ValueError")
 """With a hint: our sources turn the first into the second, of which Spark shows the text."""
 _NO_TIDELOG: Final = re.compile(r"No module named '(?:pyspark_)?tidelog|DATA_SOURCE_NOT_FOUND")
+_FILE_GONE: Final = "[PATH_NOT_FOUND]"
 PACKAGE_HINT: Final = (
     "make an archive with `tidelog spark package`, which prints the conf that gives it to them"
 )
@@ -50,6 +51,9 @@ def spark_failure(text: str) -> Failure:
     first line."""
     if _NO_TIDELOG.search(text):
         return UsageError("Spark's workers have no Tidelog", PACKAGE_HINT)
+    if _FILE_GONE in text:
+        first = text.strip().partition("\n")[0].removeprefix(_FILE_GONE).strip()
+        return WorkFailed(first, "bring back the file, which the table names")
     errors = list(_PYTHON_ERROR.finditer(text))
     if not errors:
         return NoAnswer(text.strip().partition("\n")[0], _TRACE_HINT)
@@ -103,6 +107,12 @@ def unreachable(error: Exception) -> NoAnswer:
     message, _, hint = str(error).partition("\nhint: ")
     usual = _STORE_HINT if isinstance(error, StoreUnavailable) else _BROKER_HINT
     return NoAnswer(message, hint or usual)
+
+
+def damaged(error: Exception) -> WorkFailed:
+    """Files of a table are gone or torn; the error has a hint."""
+    message, _, hint = str(error).partition("\nhint: ")
+    return WorkFailed(message, hint)
 
 
 def java_ended(log: SparkLog) -> NoAnswer:

@@ -18,7 +18,7 @@ from tidelog.cli.arguments import (
     option,
     security,
 )
-from tidelog.cli.spark_failures import spark_failure, unreachable
+from tidelog.cli.spark_failures import damaged, spark_failure, unreachable
 from tidelog.cli.spark_ingest_report import Done, print_done, schemas_of, show_topic, shown_progress
 from tidelog.cli.spark_job import Master, check_master, interruptible, needs_spark, open_session
 from tidelog.cli.spark_tables import Table, TableOptions
@@ -384,10 +384,18 @@ def _interval(trigger: str | None, continuous: bool) -> float | None:
 @contextmanager
 def _named_failures(topics: Sequence[str], table: str) -> Iterator[None]:
     """Failures, with the topics and the table. Raises `WorkFailed`, `UsageError`."""
-    from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
+    from tidelog.pipeline.errors import (
+        ClusterUnavailable,
+        JobFailed,
+        OtherWriter,
+        TableConflict,
+        TableDamaged,
+    )
 
     try:
         yield
+    except TableDamaged as error:
+        raise damaged(error) from error
     except OtherWriter as error:
         raise NoAnswer(str(error), "end the other ingest of this topic, or wait for it") from error
     except TableConflict as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import argument, assignments, command, command_group, option
-from tidelog.cli.spark_failures import unreachable
+from tidelog.cli.spark_failures import damaged, unreachable
 from tidelog.cli.spark_job import needs_spark
 from tidelog.cli.terminal import TABLE, NoAnswer, Output, OutputFormat, WorkFailed
 
@@ -54,7 +54,12 @@ def compact(
     Readers and a running ingest are not disturbed. Starts no Spark.
     """
     with needs_spark():
-        from tidelog.pipeline.errors import OtherWriter, StoreUnavailable, TableConflict
+        from tidelog.pipeline.errors import (
+            OtherWriter,
+            StoreUnavailable,
+            TableConflict,
+            TableDamaged,
+        )
         from tidelog.pipeline.tables.addresses import TableAddress
         from tidelog.pipeline.tables.compaction import compact as run_compaction
     address = TableAddress.of(table, assignments(table_options))
@@ -63,6 +68,8 @@ def compact(
             done = run_compaction(address, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
     except StoreUnavailable as error:
         raise unreachable(error) from error
+    except TableDamaged as error:
+        raise damaged(error) from error
     except OtherWriter as error:
         hint = "run it again when no other job rewrites the table"
         raise NoAnswer(str(error), hint) from error

@@ -62,6 +62,10 @@ class TableConflict(Exception):
     """The table refuses a batch: it has those offsets already, or another writer changed it."""
 
 
+class TableDamaged(Exception):
+    """Files of a table are gone or torn: others deleted or changed them. The message has a hint."""
+
+
 class OtherWriter(TableConflict):
     """Another writer was faster. What the table has is right, and another run may succeed."""
 

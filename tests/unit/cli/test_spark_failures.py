@@ -58,6 +58,12 @@ tidelog.errors.CorruptBatch: `/d/t-0/0.log` (broker 2, `t-0`): batch at offset 4
             "no broker",
             "look",
         ),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: file:/t/a.parquet. SQLSTATE: 42K03\nmore",
+            WorkFailed,
+            "Path does not exist: file:/t/a.parquet. SQLSTATE: 42K03",
+            "bring back the file, which the table names",
+        ),
         ("ValueError: a bug\n", NoAnswer, "a bug", _AGAIN),
         ("ModuleNotFoundError: No module named 'pyspark_tidelog'", UsageError, _NONE, PACKAGE_HINT),
     ],

@@ -13,7 +13,13 @@ from tidelog.cli.spark_ingest import _interval, _named_failures, _of, _topics
 from tidelog.cli.terminal import NoAnswer, WorkFailed
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.errors import ClusterUnavailable, JobFailed, OtherWriter, TableConflict
+from tidelog.pipeline.errors import (
+    ClusterUnavailable,
+    JobFailed,
+    OtherWriter,
+    TableConflict,
+    TableDamaged,
+)
 
 
 @pytest.fixture
@@ -118,6 +124,8 @@ def test_a_table_that_cannot_be_is_reported_before_spark_starts(capsys, tmp_path
             "ended: no topic",
             "name one",
         ),
+        (TableDamaged("gone\nhint: bring"), WorkFailed, "^gone$", "bring"),
+        (JobFailed("TableDamaged: gone\nhint: bring"), WorkFailed, "`t` into `.*`: gone", "bring"),
         (TableConflict("DUPLICATE"), WorkFailed, "DUPLICATE", "give a new `--checkpoint`"),
         (OtherWriter("another"), NoAnswer, "another", "end the other ingest"),
         (ClusterUnavailable("no answer\nhint: look"), NoAnswer, "^no answer$", "look"),

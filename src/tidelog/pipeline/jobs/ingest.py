@@ -27,7 +27,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import JobFailed, StoreUnavailable, TableConflict
+from tidelog.pipeline.errors import JobFailed, StoreUnavailable, TableConflict, TableDamaged
 from tidelog.pipeline.jobs.ingest_plan import Prepared
 from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.jobs.ingest_upsert import Merging
@@ -317,7 +317,7 @@ def _run_queries(
             return
         except (StreamingQueryException, StoreUnavailable) as error:
             failure = writer.failure
-            if isinstance(failure, UsageError | TableConflict | OSError):
+            if isinstance(failure, UsageError | TableConflict | TableDamaged | OSError):
                 raise failure from None
             text = f"{error}\n{failure}"
             if writer.batches > batches_before:
@@ -347,7 +347,7 @@ def failure_text(text: str) -> str:
     hint if it has one, or the first line."""
     found = re.findall(
         r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|RegistryUnavailable|"
-        r"StoreUnavailable|KeyMoved|UsageError|OSError): "
+        r"StoreUnavailable|TableDamaged|KeyMoved|UsageError|OSError): "
         r".*(?:\nhint: .*)?|ValueError: .*\nhint: .*)$",
         text,
         re.MULTILINE,

@@ -31,15 +31,21 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.errors import StoreUnavailable
+from tidelog.pipeline.errors import StoreUnavailable, TableDamaged
 from tidelog.pipeline.places import Place, local_path, split_address
 from tidelog.pipeline.tables.store_options import OPTION, SCHEMES, checked_options
 
 _KEPT_FILE_SYSTEMS: Final = 64
+_LONGEST_REASON: Final = 300
 _COLOUR: Final = re.compile("\x1b\\[[0-9;]*m")
 _ANSWER: Final = re.compile(
     "<Code>(?P<code>[^<]*)</Code>(?:.*?<Message>(?P<text>[^<]*)<)?", re.DOTALL
 )
+_DAMAGE: Final = re.compile(
+    "contiguous commit files|Json error|No table metadata|newest version in the log|"
+    "File not found|Failed to open local file|not found: |NoSuchKey"
+)
+"""Signs in the text of an error that files of a table are gone or torn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +99,19 @@ class TableAddress:
     @contextmanager
     def reached(self) -> Iterator[None]:
         """Raises `StoreUnavailable`, in one line, for what an object store refuses or does not
-        answer. Conflicts of commits, and the errors of a directory, are raised as they are."""
+        answer, and `TableDamaged` for files that are gone or torn. Conflicts of commits, and other
+        errors of a directory, are raised as they are."""
         try:
             yield
         except CommitFailedError:
             raise
         except (OSError, DeltaError) as error:
+            if is_damage(error):
+                reason = str(error).partition("\n")[0][:_LONGEST_REASON]
+                raise TableDamaged(
+                    f"the table `{self}` is damaged: {reason}\nhint: bring back its files, "
+                    "and run it again; or ingest into a new table: the topic has the records"
+                ) from error
             if self.directory is not None:
                 raise
             reason = f"the table `{self}` cannot be reached: {_reason(error)}"
@@ -169,6 +182,11 @@ def _file_system(address: TableAddress) -> fs.FileSystem:
     if address.directory is not None:
         return fs.SubTreeFileSystem(str(address.directory), fs.LocalFileSystem())
     return fs.PyFileSystem(DeltaStorageHandler(address.uri, dict(address.options)))
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether files of a table are gone or torn."""
+    return _DAMAGE.search(str(error)) is not None
 
 
 def _schemes() -> str:

@@ -44,7 +44,7 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 from tidelog.errors import UsageError
 from tidelog.model import NO_EPOCH, TopicPartition
 from tidelog.pipeline.errors import FilesReplaced, OtherWriter, TableConflict
-from tidelog.pipeline.tables.addresses import AnyTable, TableAddress
+from tidelog.pipeline.tables.addresses import AnyTable, TableAddress, is_damage
 from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     DUPLICATE,
@@ -376,7 +376,7 @@ def _open_delta(
         NewFile(address, probe, schema).finish("", {})
         address.remove(probe)
     except (OSError, DeltaError) as error:
-        if address.directory is None:
+        if address.directory is None or is_damage(error):
             raise
         raise UsageError(
             f"the table `{address}` cannot be opened and written: {error}",

@@ -19,7 +19,7 @@ from tests.unit.pipeline.bronze_rows import (
     rows,
     written,
 )
-from tidelog.pipeline.errors import OtherWriter, StoreUnavailable
+from tidelog.pipeline.errors import OtherWriter, StoreUnavailable, TableDamaged
 from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.compaction import compact
 from tidelog.pipeline.tables.table_files import TableTask, write_files
@@ -179,6 +179,45 @@ def test_a_store_that_refuses_is_one_line_and_the_same_batch_goes_on_later(objec
     table.reload()
     table.commit(new)
     assert table.ends == {"t:0": 9}
+
+
+@pytest.mark.parametrize("where", ["directory", "store"])
+def test_a_half_deleted_table_is_named_and_goes_on_when_its_files_are_back(
+    address, tmp_path, where
+):
+    """Before a commit in each case, and by every command that reads the table."""
+    place = address if where == "store" else TableAddress.of(tmp_path / "table")
+    table = open_table(place)
+    for batch in range(2):
+        table.commit(written(table, batch, rows(5 * batch, 5 * batch + 5)))
+    new = written(table, 2, rows(10, 15))
+    log = [f"_delta_log/{version:020}.json" for version in range(3)]
+    (data, *_) = place.delta().file_uris()
+    for name, change, seen_by in (
+        (log[0], None, (lambda: open_table(place),)),
+        (log[1], None, (lambda: open_table(place), lambda: compact(place))),
+        (log[2], b'{"add":', (table.reload, lambda: open_table(place))),
+        (f"topic=t/{data.rpartition('/')[2]}", None, (lambda: compact(place),)),
+    ):
+        was = place.read(name)
+        place.remove(name)
+        if change is not None:
+            _put(place, name, change)
+        for work in seen_by:
+            with pytest.raises(TableDamaged) as caught:
+                work()
+            assert str(caught.value).startswith(f"the table `{place}` is damaged: ")
+            assert (
+                str(caught.value).count("\n") == str(caught.value).count("\nhint: bring back") == 1
+            )
+        _put(place, name, was)
+    table.commit(new)
+    assert _offsets(place) == [("t", offset) for offset in range(15)]
+
+
+def _put(place: TableAddress, name: str, content: bytes) -> None:
+    with pa.BufferedOutputStream(place.new_file(name), 1 << 16) as file:
+        file.write(content)
 
 
 def test_credentials_are_in_no_file_of_the_table(address):

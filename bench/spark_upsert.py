@@ -1,10 +1,12 @@
-"""How fast changes become rows: a changelog folded into a Delta table, beside the plain ingest.
+"""How fast changes become rows and JSON becomes columns, beside the plain ingest.
 
     python -m bench.spark_upsert --changes 1000000 --keys 100000
 
-Each part is one run of an ingest in a warm session, from the start of its query to its end:
+Each part is one run of an ingest in a warm session, from the start of its query to its end. Values
+are JSON objects of ten fields.
 
 - *append*: the changes as records of a table that has none;
+- *typed*: the same, with a column for each field;
 - *new*: folded into a table that has no rows;
 - *again*: as many changes once more, over the rows of *new*.
 """
@@ -18,12 +20,23 @@ from typing import Any
 
 from tidelog.env.prng import Prng
 from tidelog.pipeline.jobs.ingest import ingest
+from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.tables.upserts import Upsert
+from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.schema_text import parse_schema
 from tidelog.testing import LocalCluster
 
 TOMBSTONES = 50
 """One of so many changes is one."""
+FIELDS = (
+    "id bigint, customer string, region string, at timestamp, amount double, n int,"
+    " paid boolean, sku string, note string, price decimal(9,2)"
+)
+_VALUE = (
+    '{"id": %d, "customer": "customer-%d", "region": "north", "at": "2026-11-23T10:00:00Z", '
+    '"amount": %d.5, "n": 3, "paid": true, "sku": "a-17", "note": "by post", "price": "12.50"}'
+)
 
 
 def upsert_rates(
@@ -33,21 +46,26 @@ def upsert_rates(
     for topic in ("warm", "changes"):
         cluster.create_topic(topic, partitions=4, replication_factor=1)
 
-    def run(topic: str, table: str, upsert: Upsert | None) -> dict[str, Any]:
+    def run(topic: str, table: str, **how: Any) -> dict[str, Any]:
         place = cluster.bootstrap_servers, topic, directory / table
-        done = ingest(spark, prepare(IngestPlan(*place, upsert=upsert)))
-        assert done.is_clean and done.rows, done
+        done = ingest(spark, prepare(IngestPlan(*place, **how)))
+        assert done.is_clean and done.rows and not done.quarantined_rows, done
         rate = round(done.rows / done.seconds)
         return {"changes": done.rows, "seconds": done.seconds, "per_s": rate}
 
     _feed(cluster.bootstrap_servers, "warm", 20_000, keys)
-    for table, upsert in (("warm-append", None), ("warm-upsert", Upsert())):
-        run("warm", table, upsert)
+    typed = {"value": AskedLayout(Format.JSON, parse_schema(FIELDS))}
+    upsert = {"upsert": Upsert()}
+    for table, how in (("append", {}), ("typed", typed), ("upsert", upsert)):
+        run("warm", f"warm-{table}", **how)
     _feed(cluster.bootstrap_servers, "changes", changes, keys)
-    append = run("changes", "append", None)
-    new = run("changes", "upsert", Upsert())
+    found = {
+        "append": run("changes", "append"),
+        "typed": run("changes", "typed", **typed),
+        "new": run("changes", "upsert", **upsert),
+    }
     _feed(cluster.bootstrap_servers, "changes", changes, keys)
-    return {"append": append, "new": new, "again": run("changes", "upsert", Upsert())}
+    return {**found, "again": run("changes", "upsert", **upsert)}
 
 
 def _feed(bootstrap: str, topic: str, changes: int, keys: int) -> None:
@@ -58,7 +76,7 @@ def _feed(bootstrap: str, topic: str, changes: int, keys: int) -> None:
         {"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": changes}
     )
     for number in range(changes):
-        value = None if number % TOMBSTONES == 0 else b"%0100d" % number
+        value = None if number % TOMBSTONES == 0 else (_VALUE % (number, number, number)).encode()
         producer.produce(topic, value, key=b"key-%07d" % prng.below(keys))
         if number % 10_000 == 0:
             producer.poll(0)

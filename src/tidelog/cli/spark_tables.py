@@ -38,6 +38,14 @@ def compact(
     target_mb: Annotated[
         int, option("--target-mb", "About how large files become.", "MB", min=1)
     ] = 128,
+    cluster_by: Annotated[
+        str | None,
+        option(
+            "--cluster-by",
+            "Rewrite all files, and lay rows that are near each other in these columns together.",
+            "NAME,…",
+        ),
+    ] = None,
     vacuum_hours: Annotated[
         int | None,
         option(
@@ -65,7 +73,12 @@ def compact(
     address = TableAddress.of(table, assignments(table_options))
     try:
         with terminal.progress("rewriting small files"):
-            done = run_compaction(address, target_bytes=target_mb << 20, vacuum_hours=vacuum_hours)
+            done = run_compaction(
+                address,
+                target_bytes=target_mb << 20,
+                cluster_by=[name.strip() for name in (cluster_by or "").split(",") if name],
+                vacuum_hours=vacuum_hours,
+            )
     except StoreUnavailable as error:
         raise unreachable(error) from error
     except TableDamaged as error:

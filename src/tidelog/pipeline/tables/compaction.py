@@ -10,13 +10,17 @@ offsets (topic, partition, offset), each as often, with keys and values of the s
 not, the table is restored to the version before. If an ingest has written since, restoring would
 remove its rows: then the message names the version that was right.
 
+With columns to cluster by, all files are rewritten, not the small ones alone: rows that are near
+each other in these columns (in Z-order, for several) come to lie in the same files and row groups,
+whose statistics let readers skip the others.
+
 Files that a commit removed stay for readers of older versions, and so do files that no commit
 names, until `vacuum` removes those that are old enough. Younger files may belong to a batch that is
 being written, so the limit is an hour or more.
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -51,7 +55,11 @@ class Compaction:
 
 
 def compact(
-    table: AnyTable, *, target_bytes: int = TARGET_FILE_BYTES, vacuum_hours: int | None = None
+    table: AnyTable,
+    *,
+    target_bytes: int = TARGET_FILE_BYTES,
+    cluster_by: Sequence[str] = (),
+    vacuum_hours: int | None = None,
 ) -> Compaction:
     """Rewrites small files, `_continuity`'s too, and checks the result. Raises `UsageError` for a
     place that is not a table of the ingest, `TableConflict` when another writer rewrites it, or
@@ -64,8 +72,9 @@ def compact(
     address = TableAddress.of(table)
     with address.reached():
         delta = open_existing(address)
+        _check_columns(delta, cluster_by)
         before, files_before = delta.version(), len(delta.file_uris())
-        _optimize(address, delta, target_bytes)
+        _optimize(address, delta, target_bytes, cluster_by)
         delta = address.delta()
         rewritten, rows = _check(delta, address, before)
         accounts = address / CONTINUITY_DIRECTORY
@@ -76,9 +85,29 @@ def compact(
     return Compaction(files_before, len(delta.file_uris()), rewritten, rows, vacuumed, version)
 
 
-def _optimize(address: TableAddress, delta: DeltaTable, target_bytes: int) -> None:
+def _check_columns(delta: DeltaTable, names: Sequence[str]) -> None:
+    """Raises `UsageError` for columns that rows cannot be sorted by."""
+    divided = delta.metadata().partition_columns
+    schema = pa.schema(delta.schema().to_arrow())
+    good = [
+        one.name for one in schema if one.name not in divided and not pa.types.is_nested(one.type)
+    ]
+    for name in names:
+        if name not in good:
+            raise UsageError(
+                f"`--cluster-by` names `{name}`, which is not a column to sort rows by",
+                f"those are {', '.join(good)}; a transform makes columns of fields",
+            )
+
+
+def _optimize(
+    address: TableAddress, delta: DeltaTable, target_bytes: int, cluster_by: Sequence[str] = ()
+) -> None:
     try:
-        delta.optimize.compact(target_size=target_bytes)
+        if cluster_by:
+            delta.optimize.z_order(cluster_by, target_size=target_bytes)
+        else:
+            delta.optimize.compact(target_size=target_bytes)
     except CommitFailedError as error:
         raise OtherWriter(f"another writer rewrites `{address}`: {error}") from error
 

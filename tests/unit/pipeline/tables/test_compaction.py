@@ -42,6 +42,19 @@ def test_small_files_become_one_and_the_rows_stay(table, tmp_path):
     assert (again.files_before, again.files_after, again.rewritten) == (1, 1, 0)
 
 
+def test_rows_are_clustered_by_columns_and_stay(table, tmp_path):
+    before = _rows(tmp_path)
+    done = compact(tmp_path, cluster_by=["offset"])
+    assert _rows(tmp_path) == before
+    (file,) = DeltaTable(str(tmp_path)).file_uris()
+    offsets = pq.read_table(file, partitioning=None).column("offset").to_pylist()
+    assert offsets == sorted(offsets) and done.rows == len(offsets)
+    for wrong in ("topic", "headers", "nothing"):
+        with pytest.raises(UsageError, match=f"names `{wrong}`, which is not a column") as caught:
+            compact(tmp_path, cluster_by=[wrong])
+        assert "timestamp" in caught.value.hint and "topic" not in caught.value.hint
+
+
 def test_the_ingest_goes_on_over_a_compaction(table, tmp_path):
     waiting = written(table, 4, rows(20, 25))
     compact(tmp_path)
@@ -52,19 +65,20 @@ def test_the_ingest_goes_on_over_a_compaction(table, tmp_path):
     assert reopened.has("app", 4)
 
 
-def test_a_compaction_that_would_lose_rows_is_taken_back(table, tmp_path, monkeypatch):
+@pytest.mark.parametrize("columns", [(), ("offset",)])
+def test_a_compaction_that_would_lose_rows_is_taken_back(table, tmp_path, monkeypatch, columns):
     before = _rows(tmp_path)
     whole = compaction._optimize
 
-    def losing(address, delta, target_bytes):
+    def losing(address, delta, *how):
         known = set(delta.file_uris())
-        whole(address, delta, target_bytes)
+        whole(address, delta, *how)
         for path in set(DeltaTable(str(tmp_path)).file_uris()) - known:
             pq.write_table(pq.read_table(path, partitioning=None).slice(1), path)
 
     monkeypatch.setattr(compaction, "_optimize", losing)
     with pytest.raises(TableConflict, match=r"24 rows before, 23 after.*as it was before"):
-        compact(tmp_path)
+        compact(tmp_path, cluster_by=columns)
     assert _rows(tmp_path) == before
 
 

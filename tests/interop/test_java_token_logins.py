@@ -10,7 +10,7 @@ from tests.issuer import Issuer
 from tests.login_cluster import ALICE, BEARER_MODULE, admin_of, login_cluster, token_config
 from tidelog.config import format_properties
 from tidelog.testing import LocalCluster
-from tidelog.testing.certificates import write_secret
+from tidelog.testing.files import replace_file
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def test_a_java_client_with_a_token_in_a_file_produces_and_consumes(
     cluster: LocalCluster, issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     token, file = tmp_path / "token", tmp_path / "client.properties"
-    write_secret(token, issuer.token("jane"))
+    replace_file(token, issuer.token("jane"), secret=True)
     settings = {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "OAUTHBEARER",

@@ -8,8 +8,9 @@ import pytest
 from tidelog.client import AdminClient, ClientSecurity
 from tidelog.client.core.errors import AuthenticationFailed, Unreachable
 from tidelog.testing import LocalCluster
-from tidelog.testing.certificates import Authority, write_secret
+from tidelog.testing.certificates import Authority
 from tidelog.testing.cluster_state import HOST, LocalNode
+from tidelog.testing.files import replace_file
 from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -97,7 +98,7 @@ def test_who_does_not_belong_gets_a_reason_and_leaves_one_line(
     begin = datetime.now(UTC) - timedelta(days=9)
     signer = Authority.create() if case == "other authority" else authority
     lifetime = timedelta(days=1 if case == "expired" else 100)
-    write_secret(path, signer.issue("mallory", begin=begin, lifetime=lifetime))
+    replace_file(path, signer.issue("mallory", begin=begin, lifetime=lifetime), secret=True)
     trusted = Authority.create() if case == "other trust" else authority
     own = None if case == "no certificate" else path
     security = settings_of(cluster, own, trusted.pem)

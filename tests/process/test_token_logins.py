@@ -15,7 +15,7 @@ from tests.login_cluster import ALICE, BEARER_MODULE, admin_of, login_cluster, t
 from tidelog.client import AdminClient, ClientSecurity
 from tidelog.client.core.errors import AuthenticationFailed
 from tidelog.testing import LocalCluster
-from tidelog.testing.certificates import write_secret
+from tidelog.testing.files import replace_file
 from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -107,7 +107,7 @@ def test_our_client_asks_the_endpoint_or_reads_a_file(
     with ours(issuer, cluster) as admin:
         assert len(admin.describe_cluster().nodes) == 3
     file = tmp_path_factory.mktemp("token") / "token"
-    write_secret(file, issuer.token("alice"))
+    replace_file(file, issuer.token("alice"), secret=True)
     with ours(
         issuer, cluster, **{"sasl.oauthbearer.token.endpoint.url": f"file://{file}"}
     ) as admin:
@@ -119,7 +119,7 @@ def test_a_bad_token_is_an_error_at_the_client_and_one_line_at_the_broker(
 ):
     file = tmp_path_factory.mktemp("token") / "token"
     forged = issuer.token("alice", aud="payments")
-    write_secret(file, forged)
+    replace_file(file, forged, secret=True)
     settings = {"sasl.oauthbearer.token.endpoint.url": f"file://{file}"}
     with (
         pytest.raises(AuthenticationFailed, match="invalid_token"),

@@ -15,6 +15,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tidelog.testing.files import replace_file
+
 TEN_YEARS: Final = timedelta(days=3650)
 
 
@@ -43,7 +45,7 @@ class Authority:
         """The one in a file, which is made if there is none."""
         if not path.exists():
             made = cls.create()
-            write_secret(path, _key_pem(made._key) + made.pem)
+            replace_file(path, _key_pem(made._key) + made.pem, secret=True)
             return made
         text = path.read_bytes()
         key = serialization.load_pem_private_key(text, None)
@@ -79,12 +81,6 @@ class Authority:
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return _key_pem(key) + certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Writes a file that only this user may read."""
-    path.touch(mode=0o600)
-    path.write_text(text, encoding="utf-8")
 
 
 def _builder(

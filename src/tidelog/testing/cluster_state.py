@@ -6,13 +6,13 @@ edited.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tidelog.errors import UsageError
+from tidelog.testing.files import replace_file
 from tidelog.testing.processes import ProcessId, ProcessState
 
 STATE_FILE: Final = "cluster.json"
@@ -128,9 +128,7 @@ def write_state(data_dir: Path, state: ClusterState) -> None:
         # Directories are relative, so that they may be moved while the cluster is down.
         "nodes": [asdict(node) | {"directory": Path(node.directory).name} for node in state.nodes],
     }
-    temporary = path.with_name(f"{STATE_FILE}.{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(encoded, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    replace_file(path, json.dumps(encoded, indent=2) + "\n")
 
 
 def _decode(encoded: Any, data_dir: Path) -> ClusterState:

@@ -24,6 +24,7 @@ from tidelog.config.values import STANDARD_AUTHORIZER
 from tidelog.model import Mechanism, Secret
 from tidelog.security.jaas import SCRAM_MODULE, parse_jaas
 from tidelog.testing.cluster_state import read_state
+from tidelog.testing.files import replace_file
 
 PROTOCOL: Final = "SASL_SSL"
 """Of the listener for clients, and its name."""
@@ -73,25 +74,25 @@ class LocalSecurity:
     def prepare(self, node_ids: list[int]) -> None:
         """Makes what is not there yet."""
         # It takes a moment to import, and only protected clusters need it.
-        from tidelog.testing.certificates import Authority, write_secret
+        from tidelog.testing.certificates import Authority
 
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         authority = Authority.kept_in(self.directory / "ca.key.pem")
-        self.ca_pem.write_text(authority.pem, encoding="utf-8")
+        replace_file(self.ca_pem, authority.pem)
         for name in (*map(node_name, node_ids), *USERS):
             path = self.key_store(name)
             if not path.exists():
                 hosts = HOSTS if name not in USERS else ()
-                write_secret(path, authority.issue(name, hosts))
+                replace_file(path, authority.issue(name, hosts), secret=True)
         if not self._token_key.exists():
-            write_secret(self._token_key, token_urlsafe(_PASSWORD_BYTES))
+            replace_file(self._token_key, token_urlsafe(_PASSWORD_BYTES), secret=True)
         for user in USERS:
             path = self.properties_file(user)
             password = self.password(user) if path.exists() else token_urlsafe(_PASSWORD_BYTES)
             text = format_properties(
                 self._of_client(user, password), f"The connection of `{user}`."
             )
-            write_secret(path, text)
+            replace_file(path, text, secret=True)
 
     def node_settings(self, node_id: int, node_ids: Sequence[int]) -> dict[str, str]:
         """What a node's properties file has besides its listeners; `node_ids` are all nodes."""

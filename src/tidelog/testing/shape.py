@@ -21,6 +21,7 @@ from tidelog.testing.cluster_state import (
     LocalNode,
     read_state,
 )
+from tidelog.testing.files import UNFINISHED, replace_file
 from tidelog.testing.ports import NodePorts, ports_from
 from tidelog.testing.processes import ProcessState
 from tidelog.testing.security import DIRECTORY, PEERS, PROTOCOL, LocalSecurity
@@ -92,9 +93,7 @@ def plan_cluster(
 def _write_properties(node: LocalNode, settings: Mapping[str, str], *, secret: bool) -> None:
     Path(node.directory).mkdir(parents=True, exist_ok=True)
     text = format_properties(settings, "Written by tidelog for a local cluster.")
-    if secret:
-        node.properties_file.touch(mode=0o600)
-    node.properties_file.write_text(text, encoding="utf-8")
+    replace_file(node.properties_file, text, secret=secret)
 
 
 def node_settings(
@@ -165,7 +164,9 @@ def _is_unfinished_plan(path: Path) -> bool:
     if path.name == DIRECTORY:
         return True
     is_node = path.name.startswith("node-") and path.is_dir()
-    return is_node and all(inside.name == PROPERTIES_FILE for inside in path.iterdir())
+    return is_node and all(
+        inside.name == PROPERTIES_FILE or inside.suffix == UNFINISHED for inside in path.iterdir()
+    )
 
 
 def _new_cluster_id() -> str:

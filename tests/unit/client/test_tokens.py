@@ -17,7 +17,7 @@ from tidelog.limits import MAX_WEB_ANSWER_BYTES
 from tidelog.model import Secret
 from tidelog.security.jaas import Jaas
 from tidelog.security.tokens import UnsecuredTokens
-from tidelog.testing.certificates import write_secret
+from tidelog.testing.files import replace_file
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 UNSECURED = (
@@ -67,9 +67,9 @@ def test_a_token_is_kept_for_most_of_its_life(issuer: Issuer):
 def test_a_file_is_read_again_when_its_token_is_old(tmp_path: Path):
     file = tmp_path / "token"
     own = OwnToken(TokenSource(TokenOrigin(f"file://{file}"), jaas()))
-    write_secret(file, "opaque-1")
+    replace_file(file, "opaque-1", secret=True)
     assert own.get().reveal() == "opaque-1"
-    write_secret(file, "opaque-2\n")
+    replace_file(file, "opaque-2\n", secret=True)
     assert own.get().reveal() == "opaque-2"
 
 

@@ -19,7 +19,7 @@ from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.refreshing import KeySource, Refreshing, fetch_first, sources_of
 from tidelog.runtime.server import EXIT_USAGE, run_node
 from tidelog.security.listener_logins import no_jaas
-from tidelog.testing.certificates import write_secret
+from tidelog.testing.files import replace_file
 from tidelog.testing.waiting import wait_until
 
 JAAS = no_jaas(Mechanism.OAUTHBEARER)
@@ -118,7 +118,7 @@ def node_settings(issuer: Issuer, directory: Path) -> dict[str, str]:
 
 
 def test_a_node_has_a_source_for_its_keys_and_its_token(issuer: Issuer, tmp_path: Path):
-    write_secret(tmp_path / "token", issuer.token("node"))
+    replace_file(tmp_path / "token", issuer.token("node"), secret=True)
     config = parse_node_config(node_settings(issuer, tmp_path))
     fetched = [source.fetch() for source in sources_of(config)]
     kinds = {type(each.event): each.again_in_ms for each in fetched}

@@ -10,7 +10,8 @@ import pytest
 
 from tidelog.config.values import StoreConfig, TlsConfig
 from tidelog.runtime.tls_contexts import TlsContexts
-from tidelog.testing.certificates import Authority, write_secret
+from tidelog.testing.certificates import Authority
+from tidelog.testing.files import replace_file
 
 AUTHORITY = Authority.create()
 HOSTS = ["localhost", "127.0.0.1"]
@@ -29,7 +30,7 @@ class Files:
 
     def write(self, pem: str) -> None:
         """Replaces the key store."""
-        write_secret(self.own, pem)
+        replace_file(self.own, pem, secret=True)
 
     def outcomes(self) -> list[str]:
         """What a reload says, and checks that it matches what it did."""

@@ -12,7 +12,8 @@ from tidelog.config.values import NO_STORE, StoreConfig, TlsConfig
 from tidelog.errors import UsageError
 from tidelog.limits import MAX_STORE_BYTES
 from tidelog.model import Secret
-from tidelog.testing.certificates import Authority, write_secret
+from tidelog.testing.certificates import Authority
+from tidelog.testing.files import replace_file
 from tidelog.tls.contexts import server_context
 from tidelog.tls.stores import files_of, read_key_store, read_trust_store
 
@@ -132,5 +133,5 @@ def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
 
 def test_the_files_of_a_configuration_are_known(tmp_path: Path) -> None:
     path = tmp_path / "key.pem"
-    write_secret(path, OWN)
+    replace_file(path, OWN, secret=True)
     assert files_of(TlsConfig(StoreConfig("PEM", str(path)), NO_STORE)) == (str(path),)

@@ -19,6 +19,15 @@ MAX_REQUESTS_PER_TURN: Final = 32
 """Requests of one connection handled in a row; those behind wait for its next turn, unread bytes
 for longer, so that a client that sends without end cannot keep the node from everything else."""
 
+MAX_HELD_REQUEST_BYTES: Final = 256 << 20
+"""`queued.max.request.bytes` where it is not given: requests of a node that have not come as a
+whole, or wait for their turn; beyond it the connection is closed whose request is under way for
+longest."""
+
+MAX_FETCHED_BYTES: Final = 8 << 20
+"""Records of one answer to a consumer, however much it asks for, but at least one batch: to read
+them takes a node some milliseconds."""
+
 MAX_TURNS_PER_TICK: Final = 8
 """Connections with requests left over that get a turn in one tick; the others are first next
 time."""
@@ -28,6 +37,14 @@ MAX_DECOMPRESSED_BATCH_BYTES: Final = 256 << 20
 
 MAX_DECOMPRESSION_RATIO: Final = 4096
 """A batch that inflates by more than this factor and 1 MiB is refused likewise."""
+
+MAX_INSPECTED_BATCH_BYTES: Final = 32 << 20
+"""The same where a broker looks inside, which takes its loop some milliseconds for each megabyte:
+for a topic with a codec of its own, with compaction, or for timestamps out of range. Such a batch
+is refused; to find a timestamp, it counts as one record."""
+
+MAX_INSPECTED_RECORDS: Final = 200_000
+"""Records of such a batch: each costs a microsecond or two."""
 
 TAIL_CACHE_BYTES: Final = 4 << 20
 """Per log: the newest batches kept in memory for followers; the oldest are dropped first."""
@@ -123,6 +140,10 @@ REPLICA_WORK_PER_TURN: Final = 4000
 """What a node does in one turn to follow the metadata, to make files, and to apply what leaders
 sent, before it looks at its connections again; the rest waits for the next turns. The unit is about
 a microsecond of a machine with two cores."""
+
+BYTES_READ_PER_WORK: Final = 1 << 10
+"""Bytes that are read for a fetch cost one unit; fetches of other connections wait when the work of
+the turn is spent."""
 
 ROLE_CHANGE_WORK: Final = 60
 """A replica begins or ceases to lead, follows another leader, or takes another configuration."""
@@ -340,8 +361,8 @@ WRITE_HIGH_WATER_BYTES: Final = 1 << 20
 """Unsent bytes of one connection above which it is not read and files are not read for it."""
 
 MAX_UNSENT_BYTES: Final = 256 << 20
-"""Replies that wait in memory for one peer that does not read; beyond it the connection is
-closed."""
+"""Replies that wait in memory for peers that do not read; beyond it the connection is cut that has
+taken nothing for longest."""
 
 CLOSE_LINGER_MS: Final = 5000
 """How long a connection that the core closed may take to send what was queued before it is

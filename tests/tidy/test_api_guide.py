@@ -13,6 +13,7 @@ from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.context import Broker
 from tidelog.broker.router import Router
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -42,7 +43,7 @@ def test_the_worked_example_answers(version):
     others = [each for each in APIS if each.key is not KEY]
     apis: Registry[Any] = Registry((*others, api_of_the_guide()))
     broker = Broker(**kept | {"apis": apis, "transactions": TRANSACTIONS})
-    broker.connections.on_opened(99, "PLAINTEXT", "peer")
+    broker.connections.on_opened(99, "PLAINTEXT", "peer", Instant(0))
     connection = broker.connections.get(99)
     assert connection is not None
     request = make(codec.request_class(KEY, version), state_filters=())

@@ -82,7 +82,7 @@ def open_parts(
     effects, prng, secrets = EffectQueue(), Prng(seed), NodeSecrets.from_seed(seed)
     own = own_logins(config.sasl, secrets)
     peers = PeerChannels(effects, own)
-    connections = Connections.obeying(effects, config.broker)
+    connections = Connections.obeying(effects, config)
     credentials = Credentials(config.controller.token_secret)
     keys = Keys(lambda url: effects.emit(RefreshKeys(url)))
     logins = _make_logins(config, connections, credentials, secrets, keys, trace)

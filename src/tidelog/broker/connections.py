@@ -10,10 +10,15 @@ One read can bring ten thousand requests. A connection handles `limits.MAX_REQUE
 them in a row; what is left over is kept and gets a turn in each of the following ticks, between
 which every other connection, peer and timer has its own. Nothing more is read meanwhile.
 
-A connection that sent requests and then none for `connections.max.idle.ms`, with all of them
-answered, is closed. One that never sent any stays: the nodes watch each other over such, and the
-end of one would look like a death. Where a listener asks for a login, it must have logged in
+A connection without a request for `connections.max.idle.ms`, with all of them answered, is closed.
+One that never sent any stays where nodes connect: they watch each other over such, and the end of
+one would look like a death. Where a listener asks for a login, it must have logged in
 (`logins.py`); its messages do not count as requests.
+
+Nor may clients fill the memory of a node. Whoever fetches has one fetch under way, and nothing
+behind it is handled before its answer has left; so it is for a client that does not read what it
+was sent (`Stalled`). Requests that have not come as a whole, or wait for their turn, are bounded
+for all connections together: beyond that the one is closed whose request is under way for longest.
 
 A connection may be muted for a time (`throttling.py`): its requests wait, in the backlog and
 unread, and its answers leave.
@@ -22,31 +27,36 @@ Invariants: a slot is filled exactly once, and not before the request has passed
 API (*AuthorizedFirst*); an open slot is known to a component that will fill it
 (*EveryRequestIsAnsweredOrClosed*); slots leave in order; no connection has more than
 `limits.MAX_IN_FLIGHT_REQUESTS` open slots; one that has as many is not read until half of them
-have left, one with requests left over not until they are handled.
+have left, one with requests left over not until they are handled. What is held of requests is
+within its bound (*HeldIsBounded*).
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from sys import getrefcount
 from typing import Final
 
 from tidelog.broker.login import Login
-from tidelog.config import BrokerConfig
+from tidelog.config import NodeConfig
 from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
+from tidelog.env.held import Held
 from tidelog.env.instant import NEVER, Instant
-from tidelog.limits import MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.limits import MAX_HELD_REQUEST_BYTES, MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
 from tidelog.model import ANONYMOUS, Principal
 from tidelog.rsm.timers import Timers
 from tidelog.security.authorizer import UNLIMITED, Access
 from tidelog.security.client_quotas import Limits
 from tidelog.wire import codec
-from tidelog.wire.api import RequestHeader
+from tidelog.wire.api import ApiKey, RequestHeader
 from tidelog.wire.entities import Entity, has_field
 from tidelog.wire.frames import FrameReader
 from tidelog.wire.values import millis
+
+FETCHES: Final = (ApiKey.FETCH, ApiKey.SHARE_FETCH)
+"""APIs whose answers have records."""
 
 
 def throttled(entity: Entity, throttle_ms: int) -> Entity:
@@ -147,6 +157,12 @@ class Connection:
     backlog: deque[bytes] = field(default_factory=deque)
     # False once the driver reported it closed or we closed it.
     open: bool = True
+    # Bytes of the requests in `backlog`.
+    backlog_bytes: int = 0
+    # Whether a fetch is under way: until its answer has left, nothing behind it is handled.
+    is_fetching: bool = False
+    # Whether the peer does not take what it was sent.
+    is_stalled: bool = False
     # When bytes of requests last came.
     last_request: Instant = NEVER
     # Whether reading is paused: too many open slots, or requests left over.
@@ -163,8 +179,8 @@ class Connection:
     @property
     def has_room(self) -> bool:
         """Whether another request may be handled now."""
-        slots = len(self.slots)
-        return self.open and slots < MAX_IN_FLIGHT_REQUESTS and self.muted_until is None
+        waits = self.is_fetching or self.is_stalled or self.muted_until is not None
+        return self.open and not waits and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
 
 
 def _references_here() -> int:
@@ -180,14 +196,26 @@ _REFERENCES_HERE: Final = _references_here()
 class Connections:
     """All accepted connections of a node and their reply queues."""
 
-    def __init__(self, effects: EffectQueue, max_request_bytes: int, max_idle_ms: int = -1) -> None:
+    def __init__(
+        self,
+        effects: EffectQueue,
+        max_request_bytes: int,
+        max_idle_ms: int = -1,
+        *,
+        max_held_bytes: int = MAX_HELD_REQUEST_BYTES,
+        of_nodes: Collection[str] = (),
+    ) -> None:
         # Shared with the node; replies become `Send` effects here.
         self._effects = effects
         # `socket.request.max.bytes`.
         self._max_request_bytes = max_request_bytes
         # `connections.max.idle.ms`; negative is for ever.
         self._max_idle_ms = max_idle_ms
-        # Connections that have sent requests, the one that was silent for longest first.
+        # Listeners at which connections may be silent for ever.
+        self._of_nodes = of_nodes
+        # What is held of requests, by connection.
+        self.held: Held[int] = Held(max_held_bytes)
+        # Connections that are closed when they are silent, the one that was so for longest first.
         self._by_last_request: dict[int, Connection] = {}
         # Open connections by id.
         self._connections: dict[int, Connection] = {}
@@ -203,9 +231,16 @@ class Connections:
         self._waiting: dict[int, Connection] = {}
 
     @classmethod
-    def obeying(cls, effects: EffectQueue, config: BrokerConfig) -> "Connections":
-        """With the limits of a broker's configuration."""
-        return cls(effects, config.max_request_bytes, config.connections_max_idle_ms)
+    def obeying(cls, effects: EffectQueue, config: NodeConfig) -> "Connections":
+        """With the limits of a node's configuration."""
+        queued = config.broker.max_queued_bytes
+        return cls(
+            effects,
+            config.broker.max_request_bytes,
+            config.broker.connections_max_idle_ms,
+            max_held_bytes=queued if queued > 0 else MAX_HELD_REQUEST_BYTES,
+            of_nodes={config.inter_broker_listener_name, *config.controller_listener_names},
+        )
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -214,12 +249,16 @@ class Connections:
         """The open connection with this id."""
         return self._connections.get(connection_id)
 
-    def on_opened(self, connection_id: int, listener: str, peer_host: str) -> Connection:
+    def on_opened(
+        self, connection_id: int, listener: str, peer_host: str, now: Instant
+    ) -> Connection:
         """A peer connected."""
         assert connection_id not in self._connections, f"connection {connection_id} opened twice"
         frames = FrameReader(self._max_request_bytes)
         connection = Connection(self, connection_id, listener, peer_host, frames)
         self._connections[connection_id] = connection
+        if listener not in self._of_nodes:
+            self.touch(connection, now)
         return connection
 
     def on_closed(self, connection_id: int) -> Connection | None:
@@ -230,6 +269,7 @@ class Connections:
             self._ended.append(connection_id)
             connection.slots.clear()
             connection.backlog.clear()
+            self.held.note(connection_id, 0)
             self._ready.pop(connection_id, None)
             self._waiting.pop(connection_id, None)
             self._by_last_request.pop(connection_id, None)
@@ -277,6 +317,7 @@ class Connections:
         """Takes a slot for a request that has just been read."""
         context = RequestContext(connection, header)
         connection.slots.append(context)
+        connection.is_fetching = header.api_key in FETCHES
         if len(connection.slots) >= MAX_IN_FLIGHT_REQUESTS:
             self._pause(connection)
         return context
@@ -285,6 +326,26 @@ class Connections:
         if not connection.paused:
             connection.paused = True
             self._effects.emit(HoldReading(connection.connection_id, True))
+
+    # What is held --------------------------------------------------------------------------
+
+    def hold(self, connection: Connection, *, moved: bool) -> None:
+        """Counts what is held of a connection's requests. `moved`: some of them have come as a
+        whole, or were handled."""
+        size_bytes = connection.frames.partial_bytes + connection.backlog_bytes
+        if size_bytes or connection.connection_id in self.held:
+            self.held.note(connection.connection_id, size_bytes, moved=moved)
+
+    def on_stalled(self, connection_id: int, stalled: bool) -> None:
+        """The peer does not take what it was sent, or takes it again."""
+        connection = self._connections.get(connection_id)
+        if connection is None:
+            return
+        connection.is_stalled = stalled
+        if stalled:
+            self._waiting.pop(connection_id, None)
+        else:
+            self._resume(connection)
 
     # Muted connections ----------------------------------------------------------------------
 
@@ -322,6 +383,7 @@ class Connections:
         if not connection.open or not frames:
             return
         connection.backlog.extend(map(bytes, frames))
+        connection.backlog_bytes += sum(map(len, frames))
         self._pause(connection)
         if connection.has_room:
             self._waiting[connection.connection_id] = connection
@@ -339,7 +401,8 @@ class Connections:
         if not connection.open:
             return
         for _ in range(handled):
-            backlog.popleft()
+            connection.backlog_bytes -= len(backlog.popleft())
+        self.hold(connection, moved=handled > 0)
         if backlog and connection.has_room:
             self._waiting[connection.connection_id] = connection
         self._resume(connection)
@@ -348,7 +411,7 @@ class Connections:
         """Goes on after a pause, if its reasons are gone: with the backlog, else by reading."""
         if not connection.paused or len(connection.slots) > MAX_IN_FLIGHT_REQUESTS // 2:
             return
-        if connection.muted_until is not None:
+        if not connection.has_room:
             return
         if connection.backlog:
             self._waiting[connection.connection_id] = connection
@@ -392,6 +455,9 @@ class Connections:
             context = slots.popleft()
             chunks.extend(context.chunks)
             closes = context.closes
+        if not slots:
+            # A fetch is the newest request.
+            connection.is_fetching = False
         if chunks:
             self._effects.emit(Send(connection.connection_id, chunks))
         if closes:
@@ -405,6 +471,7 @@ class Connections:
         muted.
         EveryRequestIsAnsweredOrClosed: what is not answered is held by who can answer it."""
         self._mutes.check()
+        self.held.check()
         for connection in self._connections.values():
             assert connection.open, f"closed connection {connection.connection_id} kept"
             is_muted = connection.muted_until is not None
@@ -424,7 +491,7 @@ class Connections:
             if connection.backlog:
                 assert connection.paused, f"connection {connection.connection_id} is read on"
                 assert connection.connection_id in self._waiting or (
-                    is_muted or open_slots > MAX_IN_FLIGHT_REQUESTS // 2
+                    not connection.has_room or open_slots > MAX_IN_FLIGHT_REQUESTS // 2
                 ), f"connection {connection.connection_id} waits for ever"
             if connection.slots and connection.slots[0].answered:
                 assert connection.connection_id in self._ready, "a filled head is not queued"

@@ -266,7 +266,7 @@ class Node:
                 else:
                     self._turns.on_received(connection_id, data, now)
             case effects.Opened(connection_id, listener, peer_host, certificate):
-                connection = self._connections.on_opened(connection_id, listener, peer_host)
+                connection = self._connections.on_opened(connection_id, listener, peer_host, now)
                 self.broker.logins.on_opened(connection, now)
                 self.broker.throttling.on_opened(connection, now)
                 if certificate is not None and listener in self._principal_rules:
@@ -278,6 +278,8 @@ class Node:
                     self._peers.on_closed(connection_id, reason)
                 else:
                     self._turns.on_closed(connection_id, reason, now)
+            case effects.Stalled(connection_id, stalled):
+                self._connections.on_stalled(connection_id, stalled)
             case effects.Flushed(subject):
                 self._on_flushed(subject, now)
             case effects.FlushFailed(subject, error, disk):

@@ -12,8 +12,9 @@ another broker, and when its connection ends.
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import Final
 
-from tidelog.broker.connections import Connection, Connections
+from tidelog.broker.connections import FETCHES, Connection, Connections
 from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.router import Router
 from tidelog.env.disk import Buffer
@@ -23,6 +24,12 @@ from tidelog.env.trace import Trace
 from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_REQUESTS_PER_TURN
 from tidelog.replication.turn_work import TurnWork
+
+_FETCHES: Final = tuple(key.to_bytes(2) for key in FETCHES)
+
+
+def _is_fetch(frame: Buffer) -> bool:
+    return bytes(frame[:2]) in _FETCHES
 
 
 class Turns:
@@ -77,8 +84,18 @@ class Turns:
             handled = self._serve(connection, frames[:MAX_REQUESTS_PER_TURN], now)
         if handled < len(frames):
             self._connections.put_off(connection, frames[handled:])
+        self._connections.hold(connection, moved=bool(frames))
+        for slowest_id in self._connections.held.take_excess():
+            self._drop_slowest(slowest_id)
         if connection.broker_id is not None:
             self._detector.on_reached(connection.broker_id)
+
+    def _drop_slowest(self, connection_id: int) -> None:
+        connection = self._connections.get(connection_id)
+        assert connection is not None, f"connection {connection_id} is closed and holds requests"
+        subject, reason = f"connection {connection_id}", "requests of all clients take too much"
+        self._trace.warn(subject, "on_received", "closed", reason, peer=connection.peer_host)
+        self._connections.drop(connection)
 
     def on_closed(self, connection_id: int, reason: CloseReason, now: Instant) -> None:
         """The connection is gone."""
@@ -104,10 +121,11 @@ class Turns:
     def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
         """Handles requests of one connection; returns how many. The node stops when
         `MAX_IN_FLIGHT_REQUESTS` of the connection wait for their answers, and after a request that
-        used up the work of the turn. Requests that make no files never wait for others."""
+        used up the work of the turn. Of the requests of other connections only fetches wait then:
+        most take no work."""
         work, handled = self._work, 0
         for frame in frames:
-            if not connection.has_room:
+            if not connection.has_room or (work.is_spent and _is_fetch(frame)):
                 break
             left = work.left
             self._router.on_frame(connection, memoryview(frame), now)

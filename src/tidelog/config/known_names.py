@@ -15,7 +15,7 @@ _FAMILIES: Final = """
     delete.records.purgatory.purge.interval.requests early.start.listeners
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
     kafka.metrics.reporters metric.reporters principal.builder.class
-    producer.purgatory.purge.interval.requests queued.max.request.bytes queued.max.requests
+    producer.purgatory.purge.interval.requests queued.max.requests
     quota.window.num quota.window.size.seconds security.providers
     server.max.startup.time.ms telemetry.max.bytes
     unstable.api.versions.enable unstable.feature.versions.enable

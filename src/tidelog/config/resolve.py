@@ -301,6 +301,12 @@ def _log_dirs(settings: Mapping[str, str]) -> tuple[str, ...]:
 def _check_contradictions(config: NodeConfig, settings: Mapping[str, str]) -> None:
     check_membership(config)
     _check_authorization(config)
+    if 0 < config.broker.max_queued_bytes < config.broker.max_request_bytes:
+        raise UsageError(
+            f"`queued.max.request.bytes` is `{config.broker.max_queued_bytes}`, less than "
+            f"`socket.request.max.bytes`, which is `{config.broker.max_request_bytes}`",
+            "raise the first or lower the second",
+        )
     for low, high in _NOT_ABOVE:
         less, more = _obeyed(config, low), _obeyed(config, high)
         if less > more:

@@ -154,6 +154,7 @@ class BrokerConfig:
     request_timeout_ms: int = 30_000
     connections_max_idle_ms: int = 600_000
     max_request_bytes: int = 100 << 20
+    max_queued_bytes: int = -1
     max_fetch_sessions: int = 1000
     fetch_max_bytes: int = 55 << 20
     connect_timeout_ms: int = 10_000

@@ -58,6 +58,14 @@ class Closed:
     reason: CloseReason
 
 
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """The peer of a connection does not take what was sent to it, or takes it again."""
+
+    connection: int
+    stalled: bool
+
+
 # `Received` and `Send` are made for every read and write, and to freeze them would take three times
 # as long as to make them. No reader changes them all the same.
 
@@ -128,6 +136,7 @@ Input = (
     Opened
     | Connected
     | Closed
+    | Stalled
     | Received
     | Flushed
     | FlushFailed

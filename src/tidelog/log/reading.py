@@ -25,7 +25,7 @@ from tidelog.log.pieces import Pieces, Walk, finish
 from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import TimestampedOffset
-from tidelog.records.batch import decode_body
+from tidelog.records.batch import inspect_body
 from tidelog.wire.fetch import AbortedTransaction
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ def max_timestamp(state: LogState) -> TimestampedOffset | None:
 def _first_record(batch: ScannedBatch, timestamp: int, start: int) -> TimestampedOffset | None:
     header = batch.header
     try:
-        for record in decode_body(batch.data, 0, header):
+        for record in inspect_body(batch.data, 0, header):
             if record.timestamp >= timestamp and record.offset >= start:
                 return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
     except CorruptBatch:

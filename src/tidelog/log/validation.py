@@ -138,7 +138,7 @@ def _check_keys(records: Buffer, header: BatchHeader) -> None:
 def decode_client_records(records: Buffer, header: BatchHeader) -> list[Record]:
     """The records, whose inner offsets must be 0..n-1. Raises `InvalidRecords` for others."""
     try:
-        decoded = batches.decode_body(records, 0, header)
+        decoded = batches.inspect_body(records, 0, header)
     except CorruptBatch as error:
         raise InvalidRecords(error.message) from None
     for index, record in enumerate(decoded):

@@ -32,6 +32,11 @@ import crc32c as _crc32c
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
+from tidelog.limits import (
+    MAX_DECOMPRESSED_BATCH_BYTES,
+    MAX_INSPECTED_BATCH_BYTES,
+    MAX_INSPECTED_RECORDS,
+)
 from tidelog.records.compression import Codec, compress, decompress
 from tidelog.records.record import Record, decode_records, encode_records
 
@@ -260,11 +265,21 @@ def decode_batch(buf: Buffer) -> list[Record]:
     return decode_body(buf, 0, header)
 
 
-def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
+def inspect_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
+    """As `decode_body`, where a broker looks inside. Raises `CorruptBatch` for a batch that would
+    take it too long."""
+    if header.record_count > MAX_INSPECTED_RECORDS:
+        raise CorruptBatch(f"{header.record_count} records, at most {MAX_INSPECTED_RECORDS}")
+    return decode_body(buf, pos, header, MAX_INSPECTED_BATCH_BYTES)
+
+
+def decode_body(
+    buf: Buffer, pos: int, header: BatchHeader, most_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
+) -> list[Record]:
     """The records of the batch at `pos` whose header and checksum were checked before."""
     with memoryview(buf) as view:
         block = bytes(view[pos + HEADER_BYTES : pos + header.size_bytes])
-    body = decompress(header.codec, block)
+    body = decompress(header.codec, block, most_bytes)
     return decode_records(
         body,
         count=header.record_count,

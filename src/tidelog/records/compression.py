@@ -71,12 +71,13 @@ def compress(codec: int, body: bytes) -> bytes:
     return bytes(_STREAMS[codec].compress(body))
 
 
-def decompress(codec: int, block: bytes) -> bytes:
-    """The body of a batch. Raises `CorruptBatch`: UNSUPPORTED_COMPRESSION_TYPE for an unknown
-    codec, INVALID_RECORD for damaged bytes and for a body beyond the bounds."""
+def decompress(codec: int, block: bytes, most_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES) -> bytes:
+    """The body of a batch, of so many bytes at most. Raises `CorruptBatch`:
+    UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, INVALID_RECORD for damaged bytes and for a
+    body beyond the bounds."""
     if codec == Codec.NONE:
         return block
-    bound_bytes = inflate_bound_bytes(len(block))
+    bound_bytes = min(most_bytes, inflate_bound_bytes(len(block)))
     if codec == Codec.SNAPPY:
         return _decompress_snappy(block, bound_bytes)
     if codec in _STREAMS:

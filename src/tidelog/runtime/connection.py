@@ -1,18 +1,20 @@
 """One TCP connection between the loop and the core.
 
 Reading: all connections share one buffer, because libuv asks for a buffer, fills it and reports
-it without running anything in between. The core copies what it keeps.
+it without running anything in between. The core copies what it keeps. libuv would go on for as long
+as the buffer is full each time, so one that fills it rests until the others have been read.
 
 Writing: bytes go to the transport as they are; a file slice goes out by `sendfile` while the
 socket takes it, else in pieces through the transport. What the peer does not take waits in
 `_outbox`, slices unread, and the connection is not read meanwhile: a peer that does not read its
-replies cannot make us take more requests, nor hold more than `MAX_UNSENT_BYTES`.
+replies cannot make us take more requests. What all such peers together hold is bounded by their
+owner (`env/held.py`).
 
 TLS, where a listener has it, is between this and the socket (`runtime/tls.py`): the transport is
 another one then, which encrypts, and file slices always go out in pieces.
 
 Invariants: chunks leave in the order of `send`; after `close` nothing is delivered to the core;
-reading is on exactly when neither the core nor the unsent bytes hold it.
+reading is on exactly when neither the core nor the unsent bytes hold it, and it does not rest.
 """
 
 import asyncio
@@ -26,7 +28,7 @@ from typing import Any, Final, Protocol
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Chunk, CloseReason
 from tidelog.errors import StorageError
-from tidelog.limits import MAX_UNSENT_BYTES, READ_BUFFER_BYTES, WRITE_HIGH_WATER_BYTES
+from tidelog.limits import READ_BUFFER_BYTES, WRITE_HIGH_WATER_BYTES
 
 _PIECE_BYTES: Final = 256 << 10
 _HAS_SENDFILE: Final = sys.platform == "linux"
@@ -41,6 +43,10 @@ class Owner(Protocol):
     def on_received(self, connection: "Connection", data: memoryview) -> None:
         """Bytes arrived; the view is reused after the call."""
 
+    def on_unsent(self, connection: "Connection", size_bytes: int, *, moved: bool) -> None:
+        """So much waits because the peer does not take it; 0: nothing does any more. `moved`: it
+        has taken something."""
+
     def on_lost(self, connection: "Connection", reason: CloseReason) -> None:
         """The transport is gone, for whatever reason, our own close included."""
 
@@ -51,9 +57,11 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_closing",
         "_held_by_core",
+        "_is_stalled",
         "_outbox",
         "_owner",
         "_paused_writing",
+        "_rests",
         "_sends_files",
         "_transport",
         "_unsent_bytes",
@@ -84,10 +92,14 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: Any = None
         # Chunks that the transport has not taken yet; file slices are unread.
         self._outbox: deque[Chunk] = deque()
-        # Bytes in memory of `_outbox`: what counts against MAX_UNSENT_BYTES.
+        # Bytes in memory of `_outbox`.
         self._unsent_bytes = 0
         # Whether the transport asked to stop writing.
         self._paused_writing = False
+        # Whether it has had its share of this turn of the loop.
+        self._rests = False
+        # Whether the owner knows that something waits.
+        self._is_stalled = False
         # Whether the core paused reading.
         self._held_by_core = False
         # Close the transport as soon as the outbox is empty.
@@ -118,7 +130,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self.known_to_core:
+            if nbytes == READ_BUFFER_BYTES:
+                # There may be more; others are read first.
+                self._rests = True
+                self._update_reading()
+                asyncio.get_running_loop().call_soon(self._end_rest)
             self._owner.on_received(self, self._shared[:nbytes])
+
+    def _end_rest(self) -> None:
+        self._rests = False
+        self._update_reading()
 
     def pause_writing(self) -> None:
         """The transport holds more than the high-water mark."""
@@ -128,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The transport has room again."""
         self._paused_writing = False
-        self._drain()
+        self._drain(moved=True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._drop_unsent()
@@ -136,20 +157,18 @@ class Connection(asyncio.BufferedProtocol):
 
     # What the driver calls --------------------------------------------------------------------
 
-    def send(self, chunks: Sequence[Chunk]) -> bool:
-        """Sends chunks after all that was sent before; false when too much is unsent, in which
-        case the connection has been cut."""
-        if self._outbox or self._paused_writing or any(type(c) is FileSlice for c in chunks):
+    def send(self, chunks: Sequence[Chunk]) -> None:
+        """Sends chunks after all that was sent before."""
+        in_memory = [chunk for chunk in chunks if not isinstance(chunk, FileSlice)]
+        size = sum(map(len, in_memory))
+        waits = self._outbox or self._paused_writing
+        if waits or size > WRITE_HIGH_WATER_BYTES or len(in_memory) < len(chunks):
             self._outbox.extend(chunks)
-            self._unsent_bytes += sum(len(c) for c in chunks if not isinstance(c, FileSlice))
+            self._unsent_bytes += size
             self._drain()
         elif not self._transport.is_closing():
             # The usual case: nothing waits, and everything is in memory.
-            self._transport.writelines(chunks)
-        if self._unsent_bytes + self._transport.get_write_buffer_size() <= MAX_UNSENT_BYTES:
-            return True
-        self.abort()
-        return False
+            self._transport.writelines(in_memory)
 
     def hold_reading(self, held: bool) -> None:
         """The core pauses or resumes reading."""
@@ -174,8 +193,13 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.clear()
         self._unsent_bytes = 0
 
-    def _update_reading(self) -> None:
-        wanted = not (self._held_by_core or self._paused_writing or self._outbox)
+    def _update_reading(self, *, moved: bool = False) -> None:
+        stalled = self._paused_writing or bool(self._outbox)
+        if stalled or self._is_stalled:
+            size = self._unsent_bytes + self._transport.get_write_buffer_size() if stalled else 0
+            self._is_stalled = stalled
+            self._owner.on_unsent(self, size, moved=moved)
+        wanted = not (self._held_by_core or stalled or self._rests)
         if self._transport.is_closing() or wanted == self._transport.is_reading():
             return
         if wanted:
@@ -183,7 +207,7 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._transport.pause_reading()
 
-    def _drain(self) -> None:
+    def _drain(self, *, moved: bool = False) -> None:
         transport = self._transport
         outbox = self._outbox
         if transport.is_closing():
@@ -195,18 +219,26 @@ class Connection(asyncio.BufferedProtocol):
                 self._send_slice(outbox[0])
             else:
                 self._send_bytes()
-        self._update_reading()
+        self._update_reading(moved=moved)
         if self._closing and not outbox:
             transport.close()
 
     def _send_bytes(self) -> None:
-        """Hands all buffers before the next file slice to the transport."""
-        outbox = self._outbox
-        run = []
-        while outbox and not isinstance(chunk := outbox[0], FileSlice):
+        """Hands buffers before the next file slice to the transport: as many as it takes at once.
+        Under TLS, what it has is a copy."""
+        outbox, run, size = self._outbox, [], 0
+        while outbox and size < WRITE_HIGH_WATER_BYTES:
+            chunk = outbox[0]
+            if isinstance(chunk, FileSlice):
+                break
             outbox.popleft()
+            room = WRITE_HIGH_WATER_BYTES - size
+            if len(chunk) > room:
+                outbox.appendleft(memoryview(chunk)[room:])
+                chunk = memoryview(chunk)[:room]
             run.append(chunk)
-        self._unsent_bytes -= sum(map(len, run))
+            size += len(chunk)
+        self._unsent_bytes -= size
         self._transport.writelines(run)
 
     def _send_slice(self, chunk: FileSlice) -> None:

@@ -21,16 +21,17 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.env import effects
 from tidelog.env.disk import Disk, File, OfflineDisk
+from tidelog.env.held import Held
 from tidelog.env.instant import Instant
-from tidelog.env.steps import ClientFigures, Steps
 from tidelog.env.trace import Level
-from tidelog.limits import CLOSE_LINGER_MS
+from tidelog.limits import CLOSE_LINGER_MS, MAX_UNSENT_BYTES
 from tidelog.runtime import clock
 from tidelog.runtime.connection import Connection
+from tidelog.runtime.core import STEPS, Core
 from tidelog.runtime.dial import dial
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.flusher import DiskAnswer, Flusher
@@ -52,47 +53,10 @@ EXIT_FORCED: Final = 1
 EXIT_FLUSHES_FAILED: Final = 1
 """Exit code of a clean stop whose last writes did not become durable."""
 
-_STEPS: Final[dict[type, str]] = {
-    effects.Received: "bytes received",
-    effects.Opened: "connection opened",
-    effects.Connected: "connected",
-    effects.Closed: "connection closed",
-    effects.Flushed: "file flushed",
-    effects.FlushFailed: "flush failed",
-    effects.WallClock: "wall clock",
-    effects.KeysFetched: "keys fetched",
-    effects.TokenFetched: "token fetched",
-    effects.StopRequested: "stop requested",
-}
-"""What an input is called as a step of its turn, until the core names another."""
-
 _WALL_CHECK_S: Final = 1.0
 _STORE_CHECK_S: Final = 10.0
 _LINGER_S: Final = 0.5
 _FLUSH_TIMEOUT_S: Final = 10.0
-
-
-class Core(Protocol):
-    """Of the five verbs (`ARCHITECTURE.md`) what a driver needs; `broker.node.Node` has them."""
-
-    steps: Steps
-    """What it is doing; the driver measures how long."""
-
-    @property
-    def client_figures(self) -> ClientFigures:
-        """What it counts of its clients."""
-
-    def receive(self, event: effects.Input, now: Instant, /) -> None:
-        """One input; runs to completion."""
-
-    def wake(self, now: Instant, /) -> None:
-        """Due timers and end-of-tick work."""
-
-    def deadline(self) -> Instant | None:
-        """When it wants to be woken."""
-
-    def take_effects(self) -> list[effects.Effect]:
-        """What to carry out, in order."""
 
 
 @dataclass(slots=True)
@@ -137,6 +101,8 @@ class Driver:
         # Fetches keys and tokens; `None` where no listener has any.
         self._refreshing: Refreshing | None = None
         self.counters = Counters()
+        # What peers do not take.
+        self.unsent: Held[Connection] = Held(MAX_UNSENT_BYTES)
         # The core counts.
         self.client_figures = core.client_figures
         # Connections that the core may name, by its id for them.
@@ -253,7 +219,7 @@ class Driver:
     def _receive(self, event: effects.Input) -> None:
         if self._stopped:
             return
-        at_ns = self.turns.begin(_STEPS[type(event)])
+        at_ns = self.turns.begin(STEPS[type(event)])
         try:
             self._core.receive(event, Instant(at_ns // 1_000_000))
         except BaseException as error:
@@ -400,9 +366,20 @@ class Driver:
         self.counters.received_bytes += len(data)
         self._receive(effects.Received(connection.connection_id, data))
 
+    def on_unsent(self, connection: Connection, size_bytes: int, *, moved: bool) -> None:
+        """The peer does not take what it is sent; who holds too much so is cut."""
+        if connection.known_to_core and (connection in self.unsent) is not (size_bytes > 0):
+            self._receive(effects.Stalled(connection.connection_id, size_bytes > 0))
+        self.unsent.note(connection, size_bytes, moved=moved)
+        for slowest in self.unsent.take_excess():
+            text = f"connection {slowest.connection_id} send: cut (too much unsent in all)"
+            self._log.line(Level.WARN, text)
+            slowest.abort()
+
     def on_lost(self, connection: Connection, reason: effects.CloseReason) -> None:
         """A transport is gone."""
         self._lingering.discard(connection)
+        self.unsent.note(connection, 0)
         self._network.limits.release(connection.connection_id)
         if connection.known_to_core:
             connection.known_to_core = False
@@ -442,9 +419,7 @@ class Driver:
             # It broke in this tick, and the core has not received the end of it yet.
             return
         self.counters.sent_chunks += len(effect.chunks)
-        if not connection.send(effect.chunks):
-            text = f"connection {effect.connection} send: cut (too much unsent)"
-            self._log.line(Level.WARN, text)
+        connection.send(effect.chunks)
 
     def _connect(self, effect: effects.Connect) -> None:
         self._dials[effect.connection] = self._loop.create_task(self._dial(effect))

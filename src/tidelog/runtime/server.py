@@ -35,7 +35,8 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
 from tidelog.runtime import clock, process
 from tidelog.runtime.connection_limits import ConnectionLimits, LimitRules
-from tidelog.runtime.driver import EXIT_BUG, Core, Driver
+from tidelog.runtime.core import Core
+from tidelog.runtime.driver import EXIT_BUG, Driver
 from tidelog.runtime.event_file import EventFile
 from tidelog.runtime.listening import bind, close_all, listen_failure
 from tidelog.runtime.log_directories import open_disks

@@ -95,10 +95,18 @@ class TlsTransport(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._filter.feed(self._shared[:nbytes])
         if self._is_open:
+            if nbytes == len(self._shared):
+                # There may be more; others are read first (`Connection`).
+                self._raw.pause_reading()
+                asyncio.get_running_loop().call_soon(self._end_rest)
             self._deliver()
         elif not self.settled.done():
             self._raw.pause_reading()
             self._gate.handshakes.on_ready(self)
+
+    def _end_rest(self) -> None:
+        if self._wants_reading and not self._raw.is_closing():
+            self._raw.resume_reading()
 
     def pause_writing(self) -> None:
         if self._is_open:

@@ -23,7 +23,7 @@ def connections(effects: EffectQueue) -> Connections:
 
 
 def opened(connections: Connections, connection_id: int = 1) -> Connection:
-    connections.on_opened(connection_id, "PLAINTEXT", "peer")
+    connections.on_opened(connection_id, "PLAINTEXT", "peer", Instant(0))
     connection = connections.get(connection_id)
     assert connection is not None
     return connection
@@ -212,8 +212,8 @@ def test_replies_keep_the_order_of_requests_for_any_order_of_fills(seed, connect
 
 @pytest.fixture
 def short(effects: EffectQueue) -> Connections:
-    """They may be idle for 100 ms."""
-    return Connections(effects, max_request_bytes=1000, max_idle_ms=100)
+    """They may be idle for 100 ms; nodes connect at this listener too."""
+    return Connections(effects, max_request_bytes=1000, max_idle_ms=100, of_nodes=["PLAINTEXT"])
 
 
 def test_who_is_silent_for_too_long_is_closed(short: Connections, effects: EffectQueue) -> None:
@@ -252,6 +252,65 @@ def test_a_connection_that_never_asked_anything_stays(
     assert short.idle_deadline() is None
     connections.touch(opened(connections), Instant(0))
     assert connections.idle_deadline() is None
+
+
+def test_at_a_listener_of_clients_it_is_closed(effects: EffectQueue) -> None:
+    """Else a stranger could hold as many as the process has descriptors."""
+    connections = Connections(
+        effects, max_request_bytes=1000, max_idle_ms=100, of_nodes=["CONTROLLER"]
+    )
+    silent = opened(connections)
+    assert connections.idle_deadline() == 100
+    connections.close_idle(Instant(100))
+    assert not silent.open
+
+
+# What clients hold of a node ----------------------------------------------------------------
+
+
+def fetching(connections: Connections, connection: Connection) -> RequestContext:
+    return connections.admit(connection, RequestHeader(ApiKey.FETCH, 12, 1, None))
+
+
+def test_behind_a_fetch_nothing_is_handled_before_its_answer_has_left(
+    connections: Connections,
+) -> None:
+    connection = opened(connections)
+    fetch = fetching(connections, connection)
+    assert not connection.has_room
+    connections.put_off(connection, [b"next"])
+    assert not connections.has_turns
+    connections.fill(fetch, [b"records"])
+    assert not connection.has_room
+    connections.flush()
+    assert connection.has_room
+    assert connections.take_turns() == [connection]
+
+
+def test_of_who_does_not_read_nothing_is_handled(connections: Connections) -> None:
+    connection = opened(connections)
+    connections.put_off(connection, [b"one", b"two"])
+    connections.on_stalled(1, True)
+    assert not connections.has_turns
+    assert not connection.has_room
+    connections.check()
+    connections.on_stalled(1, False)
+    assert connections.take_turns() == [connection]
+    connections.on_stalled(99, True)
+
+
+def test_what_is_held_of_requests_is_counted_until_it_is_handled(connections: Connections) -> None:
+    connection = opened(connections)
+    connection.frames.feed((500).to_bytes(4) + bytes(96))
+    connections.put_off(connection, [b"12345", b"678"])
+    connections.hold(connection, moved=False)
+    assert connections.held.total_bytes == 108
+    (turn,) = connections.take_turns()
+    connections.end_turn(turn, 1)
+    assert connections.held.total_bytes == 103
+    connections.on_closed(1)
+    assert connections.held.total_bytes == 0
+    connections.check()
 
 
 def test_a_request_knows_its_listener_and_who_asks(connections):

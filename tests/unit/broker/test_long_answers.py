@@ -31,7 +31,7 @@ class Asked:
 
     def ask(self, name: str, pieces: int, price: int) -> RequestContext:
         connection_id = len(self.connections) + 1
-        self.connections.on_opened(connection_id, "PLAINTEXT", "h")
+        self.connections.on_opened(connection_id, "PLAINTEXT", "h", Instant(0))
         connection = self.connections.get(connection_id)
         assert connection is not None
         context = self.connections.admit(connection, RequestHeader(ApiKey.LIST_OFFSETS, 7, 1, None))

@@ -4,7 +4,7 @@ from itertools import chain
 
 from tests.unit.broker.api.test_k00_produce import request_of
 from tests.unit.broker.one_node import OneNode, Wire
-from tidelog.env.effects import HoldReading, Received, Send
+from tidelog.env.effects import HoldReading, Received, Send, Stalled
 from tidelog.limits import (
     FIRST_RECORDS_WORK,
     MAX_IN_FLIGHT_REQUESTS,
@@ -12,9 +12,13 @@ from tidelog.limits import (
     MAX_TURNS_PER_TICK,
     REPLICA_WORK_PER_TURN,
 )
-from tidelog.wire import codec
+from tidelog.model import ZERO_TOPIC_ID, TopicPartition
+from tidelog.records.batch import build_batch
+from tidelog.records.record import Record
+from tidelog.wire import codec, fetch
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make
+from tidelog.wire.fetch import FetchPartition, FetchRequest
 from tidelog.wire.values import millis
 
 
@@ -169,3 +173,40 @@ def test_requests_that_make_files_end_the_turn_of_their_connection():
     assert answered == [list(range(count + 1))]
     tick(node)
     assert correlation_ids(flood) == list(range(count + 1, 2 * count + 1))
+
+
+def test_requests_that_never_end_are_bounded_for_all_clients_together():
+    """The connection goes whose request is under way for longest; who sends whole ones stays."""
+    node = OneNode(queued_max_request_bytes="100000", socket_request_max_bytes="100000")
+    slow, slower, honest = (node.client() for _ in range(3))
+    begin = (90_000).to_bytes(4)
+    for wire in (slower, slow):
+        wire.send(begin + bytes(45_000))
+    slower.send(bytes(1000))
+    honest.send(hello(1) + begin + bytes(20_000))
+    assert (slower.closed, slow.closed, honest.closed) == (True, False, False)
+    assert correlation_ids(honest) == [1]
+    assert node.broker.connections.held.total_bytes == 65_008
+
+
+def test_a_client_that_does_not_read_makes_the_node_read_one_answer():
+    """However many fetches it sends at once; the next one is for when it has taken that."""
+    node = OneNode()
+    wire = node.client()
+    wire.create_topic("large")
+    for _ in range(4):
+        node.node._directories.logs[TopicPartition("large", 0)].append_as_leader(
+            build_batch([Record(1, None, bytes(900_000))]), 0, 1
+        )
+    node.settle()
+    wanted = FetchPartition("large", ZERO_TOPIC_ID, 0, -1, 0, -1, -1, 1 << 30)
+    asked = FetchRequest(-1, -1, 0, 1, 1 << 30, 0, 0, -1, [wanted], [])
+    node.node.receive(
+        Received(wire.connection_id, fetch.pack_request(11, 7, "deaf", asked) * 50), node.now
+    )
+    tick(node)
+    assert len(node.sent[wire.connection_id]) < 2 * 4 * 900_000
+    node.receive(Stalled(wire.connection_id, True))
+    assert len(wire.frames()) == 1
+    node.receive(Stalled(wire.connection_id, False))
+    assert len(wire.frames()) == 49

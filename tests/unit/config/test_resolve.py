@@ -123,6 +123,7 @@ def test_a_kafka_file_is_read_whole() -> None:
         ("process__roles", "broker", "`process.roles`", "broker,controller"),
         ("authorizer__class__name", "x.Y", "does not exist here", "StandardAuthorizer"),
         ("broker__heartbeat__interval__ms", "10000", "more than `broker.session", "lower"),
+        ("queued__max__request__bytes", "1000", "less than `socket.request.max.bytes`", "raise"),
         ("replica__lag__time__max__ms", "100", "`replica.fetch.wait.max.ms` is `500`", "lower"),
         ("remote__storage__enable", "true", "unknown property", ""),
     ],

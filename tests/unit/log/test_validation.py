@@ -8,6 +8,7 @@ import pytest
 from tests.unit.log.harness import WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_INSPECTED_RECORDS
 from tidelog.log.validation import check_client_batch
 from tidelog.log.values import InvalidRecords
 from tidelog.records.batch import LOG_APPEND_TIME, build_batch, decode_batch, read_header, stamp
@@ -149,6 +150,28 @@ def test_unreadable_bodies_are_refused_where_they_must_be_read() -> None:
     gap = batch(2).replace(b"\x02\x02\x04k1", b"\x02\x08\x04k1")
     assert gap != batch(2)
     assert _code(_patched(0, b"", gap), compacted) is ErrorCode.INVALID_RECORD
+
+
+def _bombs() -> list[bytes]:
+    """Few bytes that inflate to many, and to many records."""
+    large = build_batch([Record(WALL_MS, b"k", bytes(33 << 20))], codec=Codec.ZSTD)
+    many = build_batch([Record(WALL_MS, b"", b"")] * (MAX_INSPECTED_RECORDS + 1), codec=Codec.ZSTD)
+    return [large, many]
+
+
+def test_what_takes_long_to_look_into_is_refused_or_not_looked_into() -> None:
+    """Goal: a few KB do not keep a node for seconds, wherever it must open a batch."""
+    compacted = replace(CONFIG, cleanup_policy="compact")
+    bench = LogBench()
+    for number, bomb in enumerate(_bombs()):
+        assert len(bomb) < 200_000
+        assert _code(bomb, compacted) is ErrorCode.INVALID_RECORD
+        assert _code(_patched(35, (WALL_MS * 2).to_bytes(8), bomb)) is ErrorCode.INVALID_RECORD
+        assert _code(bomb) is ErrorCode.NONE
+        first = bench.log.append_as_leader(bomb, 0, WALL_MS).first_offset
+        found = bench.log.offset_for_timestamp(WALL_MS)
+        assert found is not None and found.offset == 0, number
+        assert first == number
 
 
 def test_a_lying_body_does_not_hurt_the_log() -> None:

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
-from tests.unit.runtime.harness import TIMEOUT_S, running_driver
-from tidelog.env.effects import Closed, Received
+from tests.unit.runtime.harness import TIMEOUT_S, RunningDriver, running_driver
+from tidelog.env.effects import Closed, Received, Stalled
+from tidelog.env.held import Held
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.runtime.os_disk import OsDisk
+from tidelog.testing.waiting import wait_until
 
 
 def test_a_close_lets_the_answer_leave_first_and_reports_nothing() -> None:
@@ -96,3 +98,41 @@ def test_a_peer_that_does_not_read_is_not_read_and_harms_no_other() -> None:
         deaf.socket.settimeout(TIMEOUT_S)
         answer = deaf.reader.read(size + 3)
         assert len(answer) == size + 3
+
+
+def stalled_of(running: RunningDriver) -> list[bool]:
+    """What the core has learned of connections that do not read."""
+    return [event.stalled for event in running.core.inputs if isinstance(event, Stalled)]
+
+
+def test_the_core_learns_who_does_not_read_and_who_does_again() -> None:
+    disk = MemoryDisk()
+    size = 24 << 20
+    disk.open("log", create=True).append([bytes(size)])
+    with running_driver(disk) as running:
+        client = running.client()
+        client.write(b"slice log 0 %d\n" % size)
+        assert client.reader.read(1) == b"<"
+        wait_until(lambda: stalled_of(running) == [True], TIMEOUT_S, "a stall")
+        assert len(client.reader.read(size + 2)) == size + 2
+        wait_until(lambda: stalled_of(running)[-1] is False, TIMEOUT_S, "its end")
+
+
+def test_of_those_who_do_not_read_the_one_goes_that_was_first() -> None:
+    """Each leaves a megabyte and more with the node, which takes less than two of them."""
+    disk = MemoryDisk()
+    size = 24 << 20
+    disk.open("log", create=True).append([bytes(size)])
+    with running_driver(disk) as running:
+        running.driver.unsent = Held(2 << 20)
+        first, second = running.client(), running.client()
+        for number, client in enumerate((first, second), 1):
+            client.write(b"slice log 0 %d\n" % size)
+            wait_until(lambda n=number: len(stalled_of(running)) >= n, TIMEOUT_S, "a stall")
+        try:
+            rest = first.reader.read()
+        except ConnectionResetError:
+            rest = b""
+        assert len(rest) < size
+        assert len(second.reader.read(size + 3)) == size + 3
+    assert "too much unsent in all" in running.log_text.getvalue()

@@ -33,6 +33,7 @@ from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
+from tidelog.limits import MAX_FETCHED_BYTES
 from tidelog.model import NO_EPOCH
 from tidelog.replication.interest import Interest, interest_of
 from tidelog.security.authorizer import Access
@@ -162,7 +163,7 @@ def _bounded(
 ) -> FetchRequest:
     if request.replica_id >= 0:
         return request
-    max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes)
+    max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes, MAX_FETCHED_BYTES)
     min_bytes = request.min_bytes
     if node.throttling.is_on:
         max_bytes = node.throttling.most_fetched_bytes(context, max_bytes, now)

@@ -85,6 +85,7 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "replication/transaction_part.py": "tests/unit/replication/test_verification.py",
     "replication/messages.py": "tests/unit/replication/test_delete_path.py",
     "replication/remote_replica.py": "tests/unit/replication/test_fetch_path.py",
+    "runtime/core.py": "tests/unit/runtime/test_driver.py",
     "runtime/os_disk.py": "tests/unit/runtime/test_disks.py",
     "security/client_login.py": "tests/unit/broker/test_logins.py",
     "security/listener_logins.py": "tests/unit/broker/test_logins.py",

@@ -15,7 +15,7 @@ One that never sent any stays where nodes connect: they watch each other over su
 one would look like a death. Where a listener asks for a login, it must have logged in
 (`logins.py`); its messages do not count as requests.
 
-Nor may clients fill the memory of a node. Whoever fetches has one fetch under way, and nothing
+Nor may clients fill the memory of a node. A connection has one fetch under way, and nothing
 behind it is handled before its answer has left; so it is for a client that does not read what it
 was sent (`Stalled`). Requests that have not come as a whole, or wait for their turn, are bounded
 for all connections together: beyond that the one is closed whose request is under way for longest.
@@ -332,6 +332,8 @@ class Connections:
     def hold(self, connection: Connection, *, moved: bool) -> None:
         """Counts what is held of a connection's requests. `moved`: some of them have come as a
         whole, or were handled."""
+        if not connection.open:
+            return
         size_bytes = connection.frames.partial_bytes + connection.backlog_bytes
         if size_bytes or connection.connection_id in self.held:
             self.held.note(connection.connection_id, size_bytes, moved=moved)

@@ -232,10 +232,10 @@ class Connection(asyncio.BufferedProtocol):
             if isinstance(chunk, FileSlice):
                 break
             outbox.popleft()
-            room = WRITE_HIGH_WATER_BYTES - size
-            if len(chunk) > room:
-                outbox.appendleft(memoryview(chunk)[room:])
-                chunk = memoryview(chunk)[:room]
+            left = WRITE_HIGH_WATER_BYTES - size
+            if len(chunk) > left:
+                outbox.appendleft(memoryview(chunk)[left:])
+                chunk = memoryview(chunk)[:left]
             run.append(chunk)
             size += len(chunk)
         self._unsent_bytes -= size

@@ -210,3 +210,12 @@ def test_a_client_that_does_not_read_makes_the_node_read_one_answer():
     assert len(wire.frames()) == 1
     node.receive(Stalled(wire.connection_id, False))
     assert len(wire.frames()) == 49
+
+
+def test_who_is_closed_in_its_turn_holds_nothing():
+    """Else it would be chosen, and is not there, when others hold too much."""
+    node = OneNode(queued_max_request_bytes="100000", socket_request_max_bytes="100000")
+    wire = node.client()
+    wire.send((4).to_bytes(4) + bytes.fromhex("00ff00ff") + (90_000).to_bytes(4) + bytes(45_000))
+    assert wire.closed
+    assert node.broker.connections.held.total_bytes == 0

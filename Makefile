@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-mixed bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-mixed attack fuzz bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -32,6 +32,8 @@ help:
 	@echo "make bench-log    compaction, retention, moves, sizes, catch-up; Apache Kafka beside; needs Maven"
 	@echo "make bench-clients  groups and transactions beside Apache Kafka 4.3.1; needs Maven"
 	@echo "make bench-mixed  rolling exchanges of Apache Kafka and Tidelog, throughput of mixtures; needs Maven"
+	@echo "make attack       what other clients notice while a node is attacked (BENCH_ARGS)"
+	@echo "make fuzz         damaged frames by the million, before and behind a login (FUZZ_ARGS)"
 	@echo "make bench-work-costs  what operations of the disk and work of the node cost, for the simulator"
 	@echo "make bench-controller  virtual time until the partitions of a dead broker have leaders"
 
@@ -159,6 +161,14 @@ bench-mixed: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m bench.mixed --json build/bench-mixed.json $(BENCH_ARGS)
+
+attack: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m bench.attack --json build/attack.json $(BENCH_ARGS)
+
+fuzz: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m tests.fuzz --json build/fuzz.json $(FUZZ_ARGS)
 
 spark-clusters: $(VENV)/.test
 	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)

@@ -96,8 +96,7 @@ socket.listen.backlog.size INT >= 1 -> broker.listen_backlog
 socket.request.max.bytes INT >= 1 -> broker.max_request_bytes
     The largest request; a larger one closes its connection.
 queued.max.request.bytes LONG -> broker.max_queued_bytes
-    Bytes of requests that have not come as a whole or wait for their turn, of all connections;
-    beyond it the connection is closed whose request is under way for longest. `-1` is 256 MiB.
+    Bytes of requests under way, of all connections; beyond it the slowest is closed. `-1`: 256 MiB.
 max.incremental.fetch.session.cache.slots INT >= 0 -> broker.max_fetch_sessions
     Fetch sessions that are remembered.
 fetch.max.bytes INT >= 1024 -> broker.fetch_max_bytes replication.fetch_max_bytes

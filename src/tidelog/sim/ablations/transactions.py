@@ -36,7 +36,7 @@ def _for_no_client(fence: Original, *args: Any) -> Transaction:
 
 SAFEGUARDS: Final = (
     guard("r29", "transactions-are-verified", "a transaction that no coordinator ends").replaced(
-        Verification, "needs", lambda *_: False
+        Verification, "judge", lambda *_: None
     ),
     guard("r30", "fenced-producers-go-on", "a producer that is fenced by itself").wrapped(
         transitions, "fence", _for_no_client

@@ -215,14 +215,14 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
     Case: a topic of a thousand partitions is made, each of them gets a record, a hundred get other
     leaders, a broker dies, the topic is deleted.
     Must: every turn of every node is short, and while each partition gets its record, a write to
-    another topic is acknowledged within two such turns, one of its leader and one of a follower.
+    another topic is acknowledged within the time of one such turn.
     """
     world = testbed.world(settings=profile_settings("default", 3), hardware=USUAL)
     BoundedTurn(world)
     cluster = ManyPartitions(world)
     cluster.create(1000)
     longest_ms = cluster.write_to_each()
-    if longest_ms > 2 * MAX_TURN_MS:
+    if longest_ms > MAX_TURN_MS:
         raise Violation("FewFirstRecords", f"a write to another topic took {longest_ms} ms")
     cluster.reverse_replicas(100)
     cluster.kill(next(node_id for node_id in world.hosts if node_id != cluster.controller))
@@ -230,9 +230,9 @@ def s16_no_turn_is_long(testbed: Testbed) -> None:
 
 
 def s18_a_long_log_goes_in_turns(testbed: Testbed) -> None:
-    """No turn is longer than 50 ms when a follower has to give up a log of many segments.
+    """No turn is longer than 50 ms when a follower gives up a log of many segments.
 
-    Origin: own experience with damaged logs of 37 segments: a turn of 300 ms
+    Origin: own experience: 37 segments in a turn of 300 ms
     Case: a follower with 150 segments is down until its leader has deleted all of them.
     Must: every turn of every node is short, and the follower is in sync again.
     """

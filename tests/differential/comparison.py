@@ -208,7 +208,7 @@ def _without_aborted_behind(kafka: Mapping[str, Any], tidelog: Mapping[str, Any]
     """Both rows without the aborted transactions behind the batches that both have: each broker
     names those of the batches that it gives."""
     rows = kafka, tidelog
-    batches = [each.get("records") for each in rows]
+    batches: list[Any] = [each.get("records") for each in rows]
     if not all(isinstance(each, list) and each for each in batches):
         return rows
     end = min(each[-1]["last_offset"] for each in batches)

@@ -54,7 +54,9 @@ def instance(draft: Draft, one: Member) -> Any:
 def join(draft: Draft, usual: str) -> None:
     one, name = member(draft), group(draft, usual)
     # See `known.py`: a join that is refused for them makes a classic group in Kafka.
-    types, lists = ((), ()) if name == Name("share") else (("",), ([],))
+    is_shared = name == Name("share")
+    types: tuple[str, ...] = () if is_shared else ("",)
+    lists: tuple[list[Any], ...] = () if is_shared else ([],)
     known = [
         {"name": protocol, "metadata": SUBSCRIPTION}
         for protocol in PROTOCOLS[draft.prng.below(2) :]

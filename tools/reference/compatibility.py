@@ -43,7 +43,10 @@ _DIFFERENCES = """
 Answers that differ, with the reason. Texts of errors, addresses and times are not compared, and
 neither is what each broker lists in ApiVersions, which is the table above. Tidelog assigns a
 consumer group's partitions within the heartbeat. Kafka does it at most once a second and in a
-thread of its own (`group.consumer.assignment.interval.ms`).
+thread of its own (`group.consumer.assignment.interval.ms`). An answer to a consumer has 8 MiB of
+records at most, or one batch, however much it asks for. Where a broker has to look into a batch,
+for a topic with a codec of its own, with compaction, or for timestamps out of range, the batch may
+have 200,000 records and inflate to 32 MiB; Kafka has no such bound.
 """
 
 _PARTNERS = """
@@ -60,10 +63,8 @@ CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")
 """How the names of recorded clients begin."""
 
 _WHY_NOT: Final[Mapping[str, str]] = {
-    "SASL ACL TOKEN SCRAM": "there is no authentication yet",
     "TELEMETRY": "clients go without; they ask only where it is listed",
     "STREAMS": "the Streams client uses classic groups unless it is configured otherwise",
-    "LOG_DIRS": "replicas do not move between disks yet",
 }
 """Why an API is not served, by a word of its name."""
 

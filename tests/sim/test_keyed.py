@@ -27,7 +27,8 @@ KEY = TopicPartition(KEYED_TOPIC, 0)
 def test_a_run_with_compaction_and_retention() -> None:
     swarm = swarm_of("keyed", 1)
     settings = ("cleanup.policy=compact,delete", "retention.bytes=4000", "retention.ms=5000")
-    swarm = replace(swarm, keyed=settings, fault_phase_ms=4_000, fault_gap_ms=3_000, hardware=FREE)
+    swarm = replace(swarm, keyed=settings, fault_phase_ms=4_000, fault_gap_ms=3_000)
+    swarm = replace(swarm, throttled_rate=0, hardware=FREE)
     run = ClusterRun(1, swarm)
     assert run.run().violation is None
     logs = [node.broker.replicas.partitions[KEY].log for node in run.world.nodes]

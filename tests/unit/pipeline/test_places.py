@@ -30,7 +30,7 @@ _PUBLIC = ("tables.compaction", "tables.checkpoint", "health.events", "spark.spa
 _INNER = frozenset(
     (
         *("read_identity", "write_identity", "check_same", "read_planned", "batches_in"),
-        *("planned_ranges", "worker_python", "publish"),
+        *("planned_ranges", "worker_python", "publish", "launch_variables"),
     )
 )
 """Parts of ours call these, with paths that were checked."""

@@ -112,7 +112,7 @@ def opened(
     partition."""
     path = path or str(topic_partition)
     if names is None:
-        names = finish_swaps(env, path)
+        names = yield from finish_swaps(env, path)
     has_id = checkpoint.PARTITION_METADATA_FILE in names
     topic_id = read_topic_id(env, topic_partition, path) if has_id else model.ZERO_TOPIC_ID
     # The id is written before the first record and flushed with it. So a log that has records and

@@ -18,8 +18,10 @@ Source: Kafka's `LocalLog.replaceSegments`, `LogLoader.completeSwapOperations`.
 from typing import Final
 
 from tidelog.errors import LogDamaged
+from tidelog.limits import FILE_DELETION_WORK
 from tidelog.log.batch_file import BatchFile
 from tidelog.log.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_of, offsets_in
+from tidelog.log.pieces import Pieces
 from tidelog.log.values import LogEnv
 
 CLEANED_SUFFIX: Final = ".cleaned"
@@ -27,7 +29,7 @@ SWAP_SUFFIX: Final = ".swap"
 _UNFINISHED: Final = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 
 
-def finish_swaps(env: LogEnv, path: str) -> list[str]:
+def finish_swaps(env: LogEnv, path: str) -> Pieces[list[str]]:
     """Ends a compaction or split that a crash interrupted; returns the names that remain.
     `.cleaned` files are unfinished work and go; `.swap` files are complete and take the place of
     the segments whose offsets they cover, unless an unfinished `.cleaned` of the same round shows
@@ -48,6 +50,7 @@ def finish_swaps(env: LogEnv, path: str) -> list[str]:
             obsolete += _covered_by(env, path, name, names)
     for name in obsolete:
         disk.delete(f"{path}/{name}")
+        yield FILE_DELETION_WORK
     kept = set(names) - set(obsolete)
     for name in swaps:
         target = name.removesuffix(SWAP_SUFFIX)

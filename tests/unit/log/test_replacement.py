@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from tests.unit.log.harness import PARTITION, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
+from tidelog.env.effects import EffectQueue
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.trace import Trace, TraceList
+from tidelog.limits import FILE_DELETION_WORK
 from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.replacement import finish_swaps
+from tidelog.log.values import LogEnv
 from tidelog.records.batch import stamp
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
@@ -45,3 +51,14 @@ def test_a_round_that_is_not_complete_changes_nothing() -> None:
     log = bench.reopen()
     assert [segment.base_offset for segment in log.segments] == bases
     assert read_all(log) == before
+
+
+def test_many_replaced_files_are_deleted_in_pieces() -> None:
+    """BoundedTurn: a node that ended before it deleted them finds hundreds at its start."""
+    disk = MemoryDisk()
+    disk.make_dir(str(PARTITION))
+    for number in range(100):
+        disk.replace(file_of(number, ".log") + ".deleted", b"old")
+    env = LogEnv(disk, EffectQueue(), Trace(TraceList()))
+    assert list(finish_swaps(env, str(PARTITION))) == [FILE_DELETION_WORK] * 100
+    assert disk.list_dir(str(PARTITION)) == []

@@ -1,37 +1,30 @@
 """The process that forks Spark's Python workers, `pyspark.daemon`, without one of its messages.
 
-`take` and `limit` close the connection to a worker once they have their rows. The worker's last
-write then fails, and the daemon prints a `BrokenPipeError` with its stack. Nothing is wrong, so
-here that worker ends without a word, with the same exit code. All else is PySpark's.
+`take` and `limit` close the connection to a worker once they have their rows, and a cancelled task
+does so at any moment, before the new worker has said who it is perhaps. What the worker writes then
+fails, and the daemon prints a `BrokenPipeError` with its stack. Nothing is wrong, so here that
+worker ends without a word, with the same exit code. All else is PySpark's.
 
 Sessions on this machine name this module in `spark.python.daemon.module`.
 """
 
-import os
-from collections.abc import Callable
-from typing import Any, Final
+import sys
+import traceback
+from types import SimpleNamespace
+from typing import Final
 
 MODULE: Final = "tidelog.pipeline.spark.worker_daemon"
-_EXIT_FAILED: Final = 1
-
-Worker = Callable[[Any, bool], int]
 
 
-def ended_quietly(worker: Worker, end: Callable[[int], object] = os._exit) -> Worker:
-    """A worker that ends its process when Java does not read what it writes."""
-
-    def run(connection: Any, authenticated: bool) -> int:
-        try:
-            return worker(connection, authenticated)
-        except BrokenPipeError:
-            end(_EXIT_FAILED)
-            return _EXIT_FAILED
-
-    return run
+def print_exc() -> None:
+    """Prints why a worker ends, unless it is that Java does not read what it writes."""
+    if not isinstance(sys.exc_info()[1], BrokenPipeError):
+        traceback.print_exc()
 
 
 if __name__ == "__main__":
     from pyspark import daemon
 
-    daemon.worker = ended_quietly(daemon.worker)
+    # What that module uses of it.
+    daemon.traceback = SimpleNamespace(print_exc=print_exc, format_exc=traceback.format_exc)
     daemon.manager()

@@ -123,6 +123,8 @@ class TlsTransport(asyncio.BufferedProtocol):
             if not self.settled.done():
                 self._fail("the peer left")
             self._gate.on_never_opened(self._connection)
+        # Both would keep each other: the collector does not look at what is old (`process.py`).
+        del self._connection
 
     # The handshake ----------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 Method: the echo core behind a TLS listener, and blocking clients of the standard library.
 """
 
+import gc
 import socket
 import ssl
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.unit.tls.stores import client_tls, server_tls
 from tidelog.env.effects import Closed, Opened
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.runtime.os_disk import OsDisk
+from tidelog.runtime.tls import TlsTransport
 from tidelog.runtime.tls_contexts import TlsContexts
 from tidelog.testing.certificates import Authority
 from tidelog.tls.contexts import client_context
@@ -62,6 +64,22 @@ def test_the_end_of_a_peer_is_reported(running: RunningDriver) -> None:
     client.close()
     while not any(isinstance(event, Closed) for event in running.core.inputs):
         assert other.ask(b"still here") == b"still here"
+
+
+def test_a_connection_that_ends_is_freed_without_the_collector(running: RunningDriver) -> None:
+    """A node's collector does not look at what is old, so a cycle would be there for ever."""
+    gc.collect()
+    gc.disable()
+    try:
+        tls_client(running).close()
+        other = tls_client(running)
+        while not any(isinstance(event, Closed) for event in running.core.inputs):
+            assert other.ask(b"still here") == b"still here"
+        assert other.ask(b"once more") == b"once more"
+        alive = sum(isinstance(each, TlsTransport) for each in gc.get_objects())
+    finally:
+        gc.enable()
+    assert alive == 1
 
 
 @pytest.mark.parametrize("real", [True, False], ids=["files", "memory"])

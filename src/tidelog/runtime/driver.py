@@ -126,7 +126,11 @@ class Driver:
         self._stop_requests = 0
         self.exit_code = 0
         self.exit_message = ""
-        self._carry_out: dict[type, Callable[[Any], None]] = {
+        self._carry_out = self._make_handlers()
+
+    def _make_handlers(self) -> dict[type, Callable[[Any], None]]:
+        """What carries an effect out, by its type."""
+        return {
             effects.Send: self._send,
             effects.Connect: self._connect,
             effects.Close: self._close,

@@ -21,7 +21,7 @@ from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode
 from tidelog.groups.consumer_records import IdPartition
 from tidelog.model import NO_EPOCH, TopicPartition
-from tidelog.replication.messages import ListOffsetsQuery
+from tidelog.replication.messages import LATEST_TIMESTAMP, ListOffsetsQuery
 from tidelog.sharing.values import ShareKey
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -40,7 +40,6 @@ class StateAnswer(NamedTuple):
 
 Answers = Mapping[IdPartition, StateAnswer]
 
-_LATEST: Final = -1
 _CONSUMER: Final = -1
 
 
@@ -125,7 +124,7 @@ class ShareStateCalls(ShareCalls):
             takes = asked.setdefault(found.leader, _Ends({})).takes
             takes[TopicPartition(name, each.partition)] = partial(question.take, each)
         for leader, ends in asked.items():
-            queries = [ListOffsetsQuery(*each, NO_EPOCH, _LATEST) for each in ends.takes]
+            queries = [ListOffsetsQuery(*each, NO_EPOCH, LATEST_TIMESTAMP) for each in ends.takes]
             self._ask(leader, offsets_request(queries, _CONSUMER), ends, now)
 
     def on_answered(self, token: object, frame: memoryview | bytes, now: Instant) -> None:

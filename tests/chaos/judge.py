@@ -37,9 +37,9 @@ READER: Final = "reader"
 _CAUSE: Final = "Caused by: "
 _TRACE: Final = re.compile(rf"\s|{_CAUSE}|[\w.]+(Exception|Error)\b|$")
 SKIPPED_MARKERS: Final = "Couldn't find leader endpoint for partitions"
-"""In the log of a node of Apache Kafka."""
-_OF_COPY: Final = (f"{COPY} partition ", "client copier-")
-"""How complaints about the copy begin."""
+"""In the log of a node of Apache Kafka, before the partitions that it leaves without a marker."""
+_PARTITION: Final = re.compile(r"[\w.]+-\d+")
+_OFFSETS: Final = "__consumer_offsets-"
 _SHOWN: Final = 20
 
 
@@ -170,10 +170,19 @@ def crashes(logs: Iterable[Path]) -> list[str]:
 
 def split_by_cause(found: Sequence[str], logs: Iterable[Path]) -> tuple[list[str], list[str]]:
     """Anomalies, and what Apache Kafka alone has done: its coordinator ends a transaction without
-    the markers of partitions that have no leader at that moment, takes them for deleted, and says
-    so. Such a transaction stays open to readers, and the offsets that it committed to its group."""
-    has_skipped = any(SKIPPED_MARKERS in path.read_text(errors="replace") for path in logs)
-    by_kafka = [text for text in found if has_skipped and text.startswith(_OF_COPY)]
+    the markers of partitions that have no leader at that moment, takes them for deleted, and names
+    them. The transaction stays open to readers of such a partition of the copy. If it is one of
+    offsets, the group cannot read what it has committed, and its members do not come to an end."""
+    named = {
+        partition
+        for path in logs
+        for line in path.read_text(errors="replace").splitlines()
+        for partition in _PARTITION.findall(line.partition(SKIPPED_MARKERS)[2].split(" while ")[0])
+    }
+    begins = [f"{partition.replace('-', ' partition ')}:" for partition in named]
+    if any(partition.startswith(_OFFSETS) for partition in named):
+        begins.append("client copier-")
+    by_kafka = [text for text in found if text.startswith(tuple(begins))]
     return [text for text in found if text not in by_kafka], by_kafka
 
 

@@ -128,10 +128,13 @@ class Writer(threading.Thread):
     def longest_gap_s(self, since: float, until: float) -> float:
         """Of any partition."""
         return max(
-            after - before
-            for acked in self.acked_at.values()
-            for before, after in pairwise(acked)
-            if after >= since and before <= until
+            (
+                after - before
+                for acked in self.acked_at.values()
+                for before, after in pairwise(acked)
+                if after >= since and before <= until
+            ),
+            default=0.0,
         )
 
     def stop(self) -> None:
@@ -178,13 +181,17 @@ def exchange(cluster: Exchange, writer: Writer, former: str, later: str) -> list
         ready = time.monotonic()
         cluster.elect_preferred(TOPIC)
         time.sleep(1.0)
+        over = time.monotonic()
         steps.append(
             {
                 "from": former,
                 "to": later,
                 "node": node_id,
                 "controller": "itself" if is_last else former,
-                "longest_gap_s": round(writer.longest_gap_s(begun, time.monotonic()), 2),
+                "longest_gap_s": round(writer.longest_gap_s(begun, over), 2),
+                "gap_while_it_stops_s": round(writer.longest_gap_s(begun, stopped), 2),
+                "gap_until_in_sync_s": round(writer.longest_gap_s(stopped, ready), 2),
+                "gap_at_election_s": round(writer.longest_gap_s(ready, over), 2),
                 "stop_s": round(stopped - begun, 1),
                 "back_in_sync_s": round(ready - stopped, 1),
                 "failed": writer.failed,

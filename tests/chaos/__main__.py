@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import platform
+import secrets
 import sys
 import tempfile
 import time
@@ -28,7 +29,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, default=15, help="begin no round after this")
     parser.add_argument("--rounds", type=int, default=0, help="at most this many (0: no limit)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first round; then it counts up")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=secrets.randbelow(2**31),
+        help="of the first round; then it counts up; a fresh one by default",
+    )
     parser.add_argument("--brokers", type=int, choices=(3, 5), help="default: by turns")
     parser.add_argument(
         "--kinds",

@@ -142,8 +142,8 @@ sent, before it looks at its connections again; the rest waits for the next turn
 a microsecond of a machine with two cores."""
 
 BYTES_READ_PER_WORK: Final = 1 << 10
-"""Bytes that are read for a fetch cost one unit; fetches of other connections wait when the work of
-the turn is spent."""
+"""Bytes that are read for a fetch, or inflated to look into a client's batch, cost one unit.
+Fetches of other connections wait when the work of the turn is spent."""
 
 ROLE_CHANGE_WORK: Final = 60
 """A replica begins or ceases to lead, follows another leader, or takes another configuration."""

@@ -1,10 +1,11 @@
 """Requests of accepted connections, handled in turns.
 
 Bytes become frames, and frames go to the router. In the tick of a read at most
-`limits.MAX_REQUESTS_PER_TURN` requests of a connection are handled, and fewer when they make files:
-the one that spends the work of the turn is the connection's last (`replication/turn_work.py`). The
-rest waits in `connections` and gets its turns in the ticks that follow at once. So no client keeps
-the node from its other work.
+`limits.MAX_REQUESTS_PER_TURN` requests of a connection are handled, and fewer when they make files
+or have to be inflated: the one that spends the work of the turn is the connection's last
+(`replication/turn_work.py`). The rest waits in `connections` and gets its turns in the ticks that
+follow at once. So no client keeps the node from its other work, nor do several together: of the
+connections that spent the work of a turn, each waits until one comes in which it is not spent.
 
 Bytes that are not frames close the connection. The failure detector learns when bytes come from
 another broker, and when its connection ends.
@@ -52,7 +53,7 @@ class Turns:
         self._trace = trace
         # What this turn may still do of what takes long.
         self._work = work
-        # Connections whose requests have spent it; what else they send waits for the next turn.
+        # Connections whose last requests spent it; what else they send waits for the tick.
         self._resting: set[Connection] = set()
         # This node: the end of a connection to itself is not a failure.
         self._node_id = node_id
@@ -110,13 +111,24 @@ class Turns:
         self._woken_at = now
         self._connections.close_idle(now)
         self._connections.unmute(now)
-        self._resting.clear()
+        self._resting = {each for each in self._resting if each.open}
         if not self._connections.has_turns:
             return
         self._work.on_input()
+        served: list[tuple[Connection, int]] = []
         for connection in self._connections.take_turns():
-            turn = list(islice(connection.backlog, MAX_REQUESTS_PER_TURN))
-            self._connections.end_turn(connection, self._serve(connection, turn, now))
+            handled = 0
+            # The first one goes in any case, so that each is the first at some time.
+            if not (served and self._work.is_spent and connection in self._resting):
+                turn = list(islice(connection.backlog, MAX_REQUESTS_PER_TURN))
+                handled = self._serve(connection, turn, now)
+            if handled:
+                served.append((connection, handled))
+            else:
+                # Before those that were served.
+                self._connections.end_turn(connection, 0)
+        for connection, handled in served:
+            self._connections.end_turn(connection, handled)
 
     def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
         """Handles requests of one connection; returns how many. The node stops when
@@ -132,7 +144,9 @@ class Turns:
             handled += 1
             if work.left < left and work.is_spent:
                 self._resting.add(connection)
-                break
+                return handled
+        if handled:
+            self._resting.discard(connection)
         return handled
 
     def deadline(self) -> Instant | None:

@@ -23,7 +23,7 @@ from tidelog.log.rolling import roll
 from tidelog.log.segment import BatchSpan
 from tidelog.log.state import LogState
 from tidelog.log.truncation import truncate_fully_and_start_at
-from tidelog.log.validation import check_client_batch, recompress
+from tidelog.log.validation import Inside, check_client_batch, recompress
 from tidelog.log.values import AppendOrigin, AppendResult, FollowerAppend
 from tidelog.model import NO_TIMESTAMP
 from tidelog.records import batch as batches
@@ -50,11 +50,15 @@ def append_as_leader(
     `bumps_epoch`: a marker brings the epoch of the producer's next transaction (KIP-890)."""
     config = state.config
     if origin is AppendOrigin.CLIENT:
-        header = check_client_batch(records, config, wall_ms)
-        if config.compression_type != "producer":
-            rebuilt = recompress(records, header, config)
-            if rebuilt is not None:
-                records, header = rebuilt, read_header(rebuilt)
+        inside = Inside(records)
+        try:
+            header = check_client_batch(records, config, wall_ms, inside)
+            if config.compression_type != "producer":
+                rebuilt = recompress(inside, header, config)
+                if rebuilt is not None:
+                    records, header = rebuilt, read_header(rebuilt)
+        finally:
+            state.inspection_work += inside.work
     else:
         header = read_header(records)
         assert header.size_bytes == len(records), f"{len(records)} bytes, one batch expected"

@@ -77,6 +77,8 @@ class LogState:
     offsets may be missing between batches, also if it was the leader's cleaner."""
     cleaning: "UnderWay | None" = field(default=None, init=False)
     """The round of cleaning that works on the segments, if one does."""
+    inspection_work: int = field(default=0, init=False)
+    """What looking into clients' batches has taken so far (`limits.REPLICA_WORK_PER_TURN`)."""
     failure: str | None = field(default=None, init=False)
     """Why the log takes no more writes; set when memory and file can no longer agree."""
 

@@ -22,6 +22,7 @@ from typing import Final, NoReturn
 from tidelog.config import LONG_MAX, LogConfig
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, ErrorCode
+from tidelog.limits import BYTES_READ_PER_WORK, MAX_INSPECTED_BATCH_BYTES
 from tidelog.log.values import InvalidRecords
 from tidelog.model import NO_TIMESTAMP
 from tidelog.records import batch as batches
@@ -34,7 +35,41 @@ _MAX_CODEC: Final = max(Codec)
 _REJECTED: Final = "One or more records have been rejected"
 
 
-def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> BatchHeader:
+class Inside:
+    """The records of a client's batch: decoded where a check asks for them, and then once."""
+
+    __slots__ = ("_batch", "_records", "work")
+
+    def __init__(self, batch: Buffer) -> None:
+        self._batch = batch
+        self._records: list[Record] | None = None
+        # What it has taken, in the unit of `limits.REPLICA_WORK_PER_TURN`.
+        self.work = 0
+
+    def records(self, header: BatchHeader) -> list[Record]:
+        """Their inner offsets are 0..n-1. Raises `InvalidRecords` for others."""
+        if self._records is None:
+            self._records = self._decode(header)
+        return self._records
+
+    def _decode(self, header: BatchHeader) -> list[Record]:
+        try:
+            decoded, inflated_bytes = batches.inspect_body(self._batch, 0, header)
+        except CorruptBatch as error:
+            bound_bytes = min(MAX_INSPECTED_BATCH_BYTES, inflate_bound_bytes(len(self._batch)))
+            self.work += bound_bytes // BYTES_READ_PER_WORK
+            raise InvalidRecords(error.message) from None
+        self.work += inflated_bytes // BYTES_READ_PER_WORK + len(decoded)
+        for index, record in enumerate(decoded):
+            if record.offset != header.base_offset + index:
+                error_text = f"inner offset {record.offset}, expected {index}"
+                raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
+        return decoded
+
+
+def check_client_batch(
+    records: Buffer, config: LogConfig, wall_ms: int, inside: Inside
+) -> BatchHeader:
     """The header of the one valid batch that `records` must be. Raises `InvalidRecords` or
     `CorruptBatch` with the code for the reply."""
     header = _check_shape(records)
@@ -54,9 +89,9 @@ def check_client_batch(records: Buffer, config: LogConfig, wall_ms: int) -> Batc
     if config.message_timestamp_type == "CreateTime":
         newest = wall_ms + config.message_timestamp_after_max_ms
         if header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX:
-            _check_times(records, header, config, wall_ms)
+            _check_times(inside, header, config, wall_ms)
     if "compact" in config.cleanup_policy:
-        _check_keys(records, header)
+        _check_keys(inside, header)
     return header
 
 
@@ -111,12 +146,12 @@ def _check_room(header: BatchHeader, body_bytes: int) -> None:
         raise InvalidRecords(f"{header.record_count} records cannot be in {body_bytes} bytes")
 
 
-def _check_times(records: Buffer, header: BatchHeader, config: LogConfig, wall_ms: int) -> None:
+def _check_times(inside: Inside, header: BatchHeader, config: LogConfig, wall_ms: int) -> None:
     newest = wall_ms + config.message_timestamp_after_max_ms
     oldest = wall_ms - config.message_timestamp_before_max_ms
     errors = [
         RecordError(index, f"timestamp {record.timestamp} is not within {oldest} to {newest}")
-        for index, record in enumerate(decode_client_records(records, header))
+        for index, record in enumerate(inside.records(header))
         if record.timestamp != NO_TIMESTAMP and not oldest <= record.timestamp <= newest
     ]
     if header.max_timestamp > newest and not errors:
@@ -125,36 +160,23 @@ def _check_times(records: Buffer, header: BatchHeader, config: LogConfig, wall_m
         raise InvalidRecords(_REJECTED, errors, ErrorCode.INVALID_TIMESTAMP)
 
 
-def _check_keys(records: Buffer, header: BatchHeader) -> None:
+def _check_keys(inside: Inside, header: BatchHeader) -> None:
     errors = [
         RecordError(index, "compacted topic cannot accept a record without a key")
-        for index, record in enumerate(decode_client_records(records, header))
+        for index, record in enumerate(inside.records(header))
         if record.key is None
     ]
     if errors:
         raise InvalidRecords(_REJECTED, errors)
 
 
-def decode_client_records(records: Buffer, header: BatchHeader) -> list[Record]:
-    """The records, whose inner offsets must be 0..n-1. Raises `InvalidRecords` for others."""
-    try:
-        decoded = batches.inspect_body(records, 0, header)
-    except CorruptBatch as error:
-        raise InvalidRecords(error.message) from None
-    for index, record in enumerate(decoded):
-        if record.offset != header.base_offset + index:
-            error_text = f"inner offset {record.offset}, expected {index}"
-            raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
-    return decoded
-
-
-def recompress(records: Buffer, header: BatchHeader, config: LogConfig) -> bytes | None:
+def recompress(inside: Inside, header: BatchHeader, config: LogConfig) -> bytes | None:
     """The batch in the topic's own codec; `None` when it is in the right one already."""
     codec = CODEC_BY_NAME.get(config.compression_type)
     if codec is None or codec == header.codec:
         return None
     rebuilt = batches.build_batch(
-        decode_client_records(records, header),
+        inside.records(header),
         codec=codec,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,

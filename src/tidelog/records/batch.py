@@ -265,21 +265,27 @@ def decode_batch(buf: Buffer) -> list[Record]:
     return decode_body(buf, 0, header)
 
 
-def inspect_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
-    """As `decode_body`, where a broker looks inside. Raises `CorruptBatch` for a batch that would
-    take it too long."""
+def inspect_body(buf: Buffer, pos: int, header: BatchHeader) -> tuple[list[Record], int]:
+    """As `decode_body`, where a broker looks inside; and how many bytes were inflated. Raises
+    `CorruptBatch` for a batch that would take it too long."""
     if header.record_count > MAX_INSPECTED_RECORDS:
         raise CorruptBatch(f"{header.record_count} records, at most {MAX_INSPECTED_RECORDS}")
-    return decode_body(buf, pos, header, MAX_INSPECTED_BATCH_BYTES)
+    body = _inflated(buf, pos, header, MAX_INSPECTED_BATCH_BYTES)
+    return _records_in(body, header), len(body)
 
 
-def decode_body(
-    buf: Buffer, pos: int, header: BatchHeader, most_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
-) -> list[Record]:
+def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
     """The records of the batch at `pos` whose header and checksum were checked before."""
+    return _records_in(_inflated(buf, pos, header, MAX_DECOMPRESSED_BATCH_BYTES), header)
+
+
+def _inflated(buf: Buffer, pos: int, header: BatchHeader, most_bytes: int) -> bytes:
     with memoryview(buf) as view:
         block = bytes(view[pos + HEADER_BYTES : pos + header.size_bytes])
-    body = decompress(header.codec, block, most_bytes)
+    return decompress(header.codec, block, most_bytes)
+
+
+def _records_in(body: bytes, header: BatchHeader) -> list[Record]:
     return decode_records(
         body,
         count=header.record_count,

@@ -220,6 +220,7 @@ class ProducePath:
             message = f"in-sync replicas {isr} are fewer than min.insync.replicas"
             return _failure(part, ErrorCode.NOT_ENOUGH_REPLICAS, message), NO_OFFSET
         log = partition.log
+        inspected_before = log.inspection_work
         try:
             appended = log.append_as_leader(
                 part.records,
@@ -238,6 +239,8 @@ class ProducePath:
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return _failure(part, ErrorCode.KAFKA_STORAGE_ERROR), NO_OFFSET
+        finally:
+            self._env.work.spend(log.inspection_work - inspected_before)
         if log.segments.active.size_bytes == appended.size_bytes:
             self._env.work.spend(FIRST_RECORDS_WORK)
         self._env.changed.mark_appended(partition)

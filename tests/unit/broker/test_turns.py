@@ -14,6 +14,7 @@ from tidelog.limits import (
 )
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.records.batch import build_batch
+from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.wire import codec, fetch
 from tidelog.wire.api import ApiKey
@@ -173,6 +174,30 @@ def test_requests_that_make_files_end_the_turn_of_their_connection():
     assert answered == [list(range(count + 1))]
     tick(node)
     assert correlation_ids(flood) == list(range(count + 1, 2 * count + 1))
+
+
+def test_of_batches_that_take_long_to_look_into_a_turn_has_one():
+    """However many clients send them; the requests of others are answered in between."""
+    node = OneNode()
+    node.client().create_topic("t", cleanup_policy="compact")
+    node.run_until(lambda: not node.broker.replicas.is_behind)
+    packers, patient = [node.client() for _ in range(3)], node.client()
+    records = [Record(1, b"k", b"")] * (REPLICA_WORK_PER_TURN + 1)
+    request = request_of(patient, 9, records=build_batch(records, codec=Codec.ZSTD), acks=1)
+    for packer in packers:
+        packer.send(codec.encode_request(request, 0, "flood"))
+        assert correlation_ids(packer) == [0]
+    for packer in packers:
+        data = b"".join(codec.encode_request(request, number, "flood") for number in (1, 2))
+        node.node.receive(Received(packer.connection_id, data), node.now)
+    for number in (1, 2):
+        for other in range(len(packers)):
+            node.node.receive(Received(patient.connection_id, hello(other)), node.now)
+            tick(node)
+            assert correlation_ids(patient) == [other]
+            answered = [correlation_ids(packer) for packer in packers]
+            assert answered == [[number] if each == other else [] for each in range(len(packers))]
+    assert node.node.deadline() > node.now
 
 
 def test_requests_that_never_end_are_bounded_for_all_clients_together():

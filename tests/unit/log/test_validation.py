@@ -9,13 +9,14 @@ from tests.unit.log.harness import WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_INSPECTED_RECORDS
-from tidelog.log.validation import check_client_batch
+from tidelog.log.validation import Inside, check_client_batch
 from tidelog.log.values import InvalidRecords
 from tidelog.records.batch import LOG_APPEND_TIME, build_batch, decode_batch, read_header, stamp
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 
 CONFIG = LogConfig()
+COMPACTED = LogConfig(cleanup_policy="compact,delete")
 
 
 def _patched(at: int, value: bytes, data: bytes | None = None) -> bytes:
@@ -26,9 +27,16 @@ def _patched(at: int, value: bytes, data: bytes | None = None) -> bytes:
     return bytes(changed)
 
 
+def _check(data: bytes, config: LogConfig = CONFIG) -> int:
+    """Checks it; what looking inside took."""
+    inside = Inside(memoryview(data))
+    check_client_batch(memoryview(data), config, WALL_MS, inside)
+    return inside.work
+
+
 def _code(data: bytes, config: LogConfig = CONFIG) -> ErrorCode:
     try:
-        check_client_batch(memoryview(data), config, WALL_MS)
+        _check(data, config)
     except ProtocolError as error:
         return error.code
     return ErrorCode.NONE
@@ -95,11 +103,7 @@ def test_keyless_records_of_a_compacted_topic_are_named() -> None:
     records = [Record(WALL_MS, key, b"v") for key in (b"a", None, b"b", None)]
     for codec in (Codec.NONE, Codec.ZSTD):
         with pytest.raises(InvalidRecords) as caught:
-            check_client_batch(
-                build_batch(records, codec=codec),
-                replace(CONFIG, cleanup_policy="compact,delete"),
-                WALL_MS,
-            )
+            _check(build_batch(records, codec=codec), COMPACTED)
         assert caught.value.code is ErrorCode.INVALID_RECORD
         assert [error.batch_index for error in caught.value.record_errors] == [1, 3]
 
@@ -109,7 +113,7 @@ def test_timestamps_out_of_range_are_named() -> None:
     hour_ms = 3_600_000
     records = [Record(WALL_MS + offset, None, b"") for offset in (0, hour_ms, hour_ms + 1)]
     with pytest.raises(InvalidRecords) as caught:
-        check_client_batch(build_batch(records), CONFIG, WALL_MS)
+        _check(build_batch(records))
     assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in caught.value.record_errors] == [2]
     old = build_batch([Record(WALL_MS, None, b""), Record(WALL_MS - 11, None, b"")])
@@ -172,6 +176,21 @@ def test_what_takes_long_to_look_into_is_refused_or_not_looked_into() -> None:
         found = bench.log.offset_for_timestamp(WALL_MS)
         assert found is not None and found.offset == 0, number
         assert first == number
+
+
+def test_looking_inside_is_paid_for_once_and_also_where_it_fails() -> None:
+    """Goal: the price is that of the inflated bytes, whoever looks and how it ends."""
+    packed = build_batch([Record(WALL_MS, b"k", bytes(1 << 20))], codec=Codec.ZSTD)
+    assert _check(packed) == 0
+    assert _check(packed, COMPACTED) == 1024 + 1
+    old = replace(COMPACTED, message_timestamp_before_max_ms=1000)
+    assert _check(packed, old) == 1024 + 1
+    bench = LogBench(replace(COMPACTED, compression_type="gzip"))
+    bench.log.append_as_leader(packed, 0, WALL_MS)
+    assert bench.log.inspection_work == 1024 + 1
+    with pytest.raises(InvalidRecords):
+        bench.log.append_as_leader(_bombs()[0], 0, WALL_MS)
+    assert bench.log.inspection_work > 1024 + 1 + 4000
 
 
 def test_a_lying_body_does_not_hurt_the_log() -> None:

@@ -179,7 +179,7 @@ def test_what_takes_long_to_look_into_is_refused_or_not_looked_into() -> None:
 
 
 def test_looking_inside_is_paid_for_once_and_also_where_it_fails() -> None:
-    """Goal: the price is that of the inflated bytes, whoever looks and how it ends."""
+    """Goal: the price is that of the inflated bytes, for each check and however it ends."""
     packed = build_batch([Record(WALL_MS, b"k", bytes(1 << 20))], codec=Codec.ZSTD)
     assert _check(packed) == 0
     assert _check(packed, COMPACTED) == 1024 + 1

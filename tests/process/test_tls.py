@@ -1,5 +1,7 @@
 """Clients that show a certificate, at the second listener of a protected cluster's nodes."""
 
+import socket
+import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from tidelog.testing import LocalCluster
 from tidelog.testing.certificates import Authority
 from tidelog.testing.cluster_state import HOST, LocalNode
 from tidelog.testing.files import replace_file
+from tidelog.testing.security import HOSTS
 from tidelog.testing.waiting import wait_until
 
 pytestmark = pytest.mark.process
@@ -128,3 +131,62 @@ def test_a_client_that_does_not_speak_tls_is_cut(cluster: LocalCluster) -> None:
 def test_no_private_key_is_in_a_log(cluster: LocalCluster) -> None:
     for node in cluster.nodes:
         assert "PRIVATE KEY" not in node.log_file.read_text()
+
+
+def alter(cluster: LocalCluster, node_id: int, **stores: str) -> None:
+    """Sets the key store of the listener `SSL`, by librdkafka. Raises `KafkaException`."""
+    from confluent_kafka.admin import AdminClient as Librdkafka
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+
+    changes = [
+        ConfigEntry(
+            f"listener.name.ssl.ssl.keystore.{name}",
+            value,
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        for name, value in stores.items()
+    ]
+    kind = ConfigResource.Type.BROKER
+    resource = ConfigResource(kind, str(node_id), incremental_configs=changes)
+    admin = Librdkafka(
+        librdkafka(cluster, **{"bootstrap.servers": address_of(cluster.node(node_id))})
+    )
+    (answer,) = admin.incremental_alter_configs([resource]).values()
+    answer.result(30)
+
+
+def shown_by(cluster: LocalCluster, node: LocalNode) -> bytes:
+    """The certificate that a node shows to a new connection."""
+    own = cluster.security.key_store("admin")
+    context = ssl.create_default_context(cafile=str(cluster.security.ca_pem))
+    context.load_cert_chain(own)
+    with (
+        socket.create_connection((HOST, node.peer_port), 10) as sock,
+        context.wrap_socket(sock, server_hostname=HOST) as tls,
+    ):
+        found = tls.getpeercert(binary_form=True)
+    assert found is not None
+    return found
+
+
+def test_a_key_store_is_replaced_by_a_request_and_a_bad_one_is_refused(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    from confluent_kafka import KafkaException
+
+    authority = Authority.kept_in(cluster.security.directory / "ca.key.pem")
+    node, path, bad = cluster.node(3), tmp_path / "new.pem", tmp_path / "bad.pem"
+    replace_file(path, authority.issue("node-3", HOSTS), secret=True)
+    replace_file(bad, Authority.create().issue("node-3", HOSTS), secret=True)
+    before = shown_by(cluster, node)
+    with pytest.raises(KafkaException, match="Invalid dynamic configuration.*do not trust"):
+        alter(cluster, 3, location=str(bad))
+    assert shown_by(cluster, node) == before
+    alter(cluster, 3, location=str(path))
+    wait_until(lambda: shown_by(cluster, node) != before, 10, "the new certificate")
+    new = shown_by(cluster, node)
+    cluster.wait_for_isr(TOPIC, 0, {1, 2, 3})
+    replace_file(path, authority.issue("node-3", HOSTS), secret=True)
+    alter(cluster, 3, location=str(path))
+    wait_until(lambda: shown_by(cluster, node) not in (before, new), 10, "the file read anew")
+    assert "Invalid dynamic" not in node.log_file.read_text()

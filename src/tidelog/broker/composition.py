@@ -20,6 +20,7 @@ from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_shares import HeldShares
+from tidelog.broker.key_stores import KeyStores
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.logins import Logins
 from tidelog.broker.metadata_log import MetadataLog
@@ -109,6 +110,7 @@ def open_parts(
         controller=controller,
         control=control,
         gate=gate,
+        key_stores=KeyStores(config.node_id, effects, gate.authorization),
         auto_topics=auto_topics,
         fetch_sessions=fetch_sessions,
         groups=GroupSeats(config, replicas, Prng(prng.next_u64()), trace),

@@ -14,6 +14,7 @@ from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_questions import HeldQuestions
+from tidelog.broker.key_stores import KeyStores
 from tidelog.broker.logins import Logins
 from tidelog.broker.long_answers import LongAnswers
 from tidelog.broker.metadata_rows import MetadataRows
@@ -48,6 +49,7 @@ class Broker:
     controller: Controller | None
     control: ControlLink
     gate: Gate
+    key_stores: KeyStores
     auto_topics: AutoTopics
     fetch_sessions: FetchSessions
     # Stays empty on a node that is only a controller.

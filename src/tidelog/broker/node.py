@@ -32,6 +32,7 @@ from tidelog.broker.connections import Connection
 from tidelog.broker.controller_side import ControllerSide
 from tidelog.broker.detector_link import DetectorLink
 from tidelog.broker.events import CertificateUnnamed
+from tidelog.broker.key_stores import HeldAlteration
 from tidelog.broker.links import make_links
 from tidelog.broker.metadata_feed import MetadataFeed
 from tidelog.broker.metadata_snapshots import MetadataSnapshots
@@ -118,7 +119,7 @@ class Node:
         self._peers = parts.peers
         # Snapshots of the metadata that was published.
         self._snapshots = MetadataSnapshots(self._quorum, config.quorum, self.steps, now)
-        router = Router(self.broker, trace)
+        self._router = router = Router(self.broker, trace)
         self._turns = self._make_turns(router, now)
         # The ways to other nodes.
         self._links = make_links(config, parts, router)
@@ -206,6 +207,7 @@ class Node:
             self._links.replicas,
             self._links.transaction_checks,
             parts.credentials,
+            broker.key_stores,
         ]
         if broker_side is not None:
             followers += [broker.groups, broker.transactions, broker.shares, self._links.markers]
@@ -290,6 +292,8 @@ class Node:
                 self._parts.keys.on_fetched(url, document)
             case effects.TokenFetched(listener, token):
                 self._parts.own_logins[listener].token = token
+            case effects.StoresChecked(HeldAlteration() as held, refusal):
+                self._router.on_stores_checked(held, refusal, now)
             case effects.Spent(times_ns):
                 self.broker.throttling.on_spent(times_ns, now)
             case effects.StopRequested():

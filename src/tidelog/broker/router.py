@@ -39,6 +39,7 @@ from tidelog.broker.connections import Connection, RequestContext
 from tidelog.broker.context import Broker
 from tidelog.broker.control_link import Forward, ForwardAnswered, ForwardDecided, ForwardOutcome
 from tidelog.broker.events import RequestMalformed
+from tidelog.broker.key_stores import HeldAlteration
 from tidelog.controller.messages import BrokerHeartbeat, Refused, RegisterBroker, Response
 from tidelog.controller.repeats import settle
 from tidelog.env.instant import Instant
@@ -181,7 +182,7 @@ class Router:
             case ControllerApi() | QuorumQueryApi() | VoterChangeApi():
                 if connection.listener in self._controller_listeners:
                     self._decide(ControllerRequest(context, api, request), now)
-                else:
+                elif not broker.key_stores.takes(broker, context, api, frame, request):
                     frame_bytes = bytes(frame)
                     broker.control.forward(context, api, frame_bytes, request, broker.image, now)
             case HotApi():
@@ -243,6 +244,16 @@ class Router:
         context = EnvelopedContext(outer, header, principal, host, is_delegated)
         if not self.broker.token_rules.refuses(context, request):
             self._decide(ControllerRequest(context, api, request), now)
+
+    def on_stores_checked(self, held: HeldAlteration, refusal: str, now: Instant) -> None:
+        """The driver has tried the stores that a request sets."""
+        context, broker = held.context, self.broker
+        if not context.connection.open:
+            return
+        if refusal:
+            held.refuse(broker, refusal)
+        else:
+            broker.control.forward(context, held.api, held.frame, held.request, broker.image, now)
 
     def _decide(self, asked: ControllerRequest, now: Instant) -> None:
         passed = self._passed_by_controller(asked, now)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES
+from tidelog.config.dynamic_properties import dynamic_property
 from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.property_types import Property, PropertyType, value_text
 from tidelog.config.resolve import USED, default_text, parse_setting
@@ -108,14 +108,14 @@ def describe_broker_config(
     name."""
     described = []
     for name in sorted({*USED, *dynamic.own, *dynamic.default}):
-        prop = USED.get(name) or DYNAMIC_PROPERTIES.get(name)
+        dynamic_prop = dynamic_property(name)
+        prop = USED.get(name) or dynamic_prop
         if prop is None:
             # Set by a controller of a newer version.
             continue
         synonyms = _synonyms_of(name, config, dynamic)
         value = synonyms[0].value if synonyms else None
-        read_only = name not in DYNAMIC_PROPERTIES
-        described.append(_described(prop, value, synonyms, read_only=read_only))
+        described.append(_described(prop, value, synonyms, read_only=dynamic_prop is None))
     return described
 
 
@@ -126,7 +126,7 @@ def describe_cluster_defaults(defaults: Mapping[str, str]) -> list[DescribedConf
         _described(
             # What a controller of another version has set is of a type that is unknown here, so it
             # may be a secret.
-            DYNAMIC_PROPERTIES.get(name) or Property(name=name, type=PropertyType.PASSWORD, doc=""),
+            dynamic_property(name) or Property(name=name, type=PropertyType.PASSWORD, doc=""),
             value,
             [ConfigSynonym(name, value, source)],
             read_only=False,

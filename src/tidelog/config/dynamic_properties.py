@@ -7,6 +7,7 @@ name for every broker. Precedence: the broker's own, every broker's, the file, t
 | --- | --- |
 | of logs | the first broker synonym of each topic configuration, `producer.id.expiration.ms` |
 | of replication | the three throttled rates, which have no effect in a file |
+| of TLS | the key and the trust store of a listener, with its prefix, for one broker |
 | without an effect here | pools of threads, the cleaner's buffers, limits of connections |
 
 Everything else is read only. So are the synonyms in minutes and hours: they are for files, and a
@@ -15,8 +16,7 @@ change of `log.retention.ms` overrules them.
 Those without an effect are accepted, and described where they are set: configurations that were
 written for Kafka must work (`known_names`).
 
-Left out: `listeners`, which Kafka can change and this code cannot yet; and the key stores, whose
-files a node looks at by itself (`runtime/tls_contexts.py`).
+Left out: `listeners`, which Kafka can change and this code cannot yet.
 
 Source: KIP-226. Which are read only: Kafka's own answers to DescribeConfigs.
 """
@@ -27,6 +27,7 @@ from typing import Final
 
 from tidelog.config.node_properties import NODE_PROPERTIES
 from tidelog.config.property_types import Property, parse_value, rows
+from tidelog.config.tls_properties import store_property
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.config.values import LONG_MAX, DynamicBrokerConfig
 
@@ -73,7 +74,12 @@ DYNAMIC_PROPERTIES: Final[Mapping[str, Property]] = {
         for name, prop in _WITHOUT_EFFECT.items()
     },
 }
-"""Every property that running brokers accept, by name."""
+"""Every property that running brokers accept, by name; those of listeners have more names."""
+
+
+def dynamic_property(name: str) -> Property | None:
+    """The property with this name, if running brokers accept it."""
+    return DYNAMIC_PROPERTIES.get(name) or store_property(name)
 
 
 def resolve_dynamic_config(*levels: Mapping[str, str]) -> DynamicBrokerConfig:

@@ -11,7 +11,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.config.connection_limits import resolve_connections
-from tidelog.config.dynamic_properties import DYNAMIC_PROPERTIES, PRODUCER_EXPIRATION
+from tidelog.config.dynamic_properties import (
+    DYNAMIC_PROPERTIES,
+    PRODUCER_EXPIRATION,
+    dynamic_property,
+)
 from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
 from tidelog.config.listeners import (
@@ -147,7 +151,7 @@ def validate_broker_config(name: str, value: str | None) -> None:
 
     `dynamic_properties` lists which ones may.
     """
-    prop = DYNAMIC_PROPERTIES.get(name)
+    prop = dynamic_property(name)
     if prop is None:
         known = name in USED or name in KNOWN_NAMES
         text = "Cannot update these configs dynamically" if known else "Unknown broker config name"

@@ -8,15 +8,23 @@ Certificates and keys are in a file (`ssl.keystore.location`), or stand as PEM t
 configuration itself (`ssl.keystore.certificate.chain`, `ssl.keystore.key`). What the files hold is
 read by `tidelog.tls`; here is only what can be judged without them.
 
+The two stores of a listener may be set while the node runs, always with the listener's prefix and
+for one broker (KIP-226): `store_property` knows those names, `with_stores` puts the values in place
+of those in the file.
+
 Left out: TLS 1.0 and 1.1, which RFC 8996 forbids; engines, providers and algorithms of a JVM.
 
-Source: KIP-651 (PEM), KIP-371 (principal mapping), Kafka's broker configuration reference.
+Source: KIP-651 (PEM), KIP-226 (dynamic stores), KIP-371 (principal mapping), Kafka's broker
+configuration reference.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from tidelog.config.property_types import (
+    LISTENER_PREFIX,
+    Property,
     list_of,
     listener_prefix,
     one_of,
@@ -80,6 +88,48 @@ ssl.allow.san.changes BOOLEAN = false
     },
 )
 
+_STORES: Final = {
+    name: prop
+    for name, prop in TLS.items()
+    if name.startswith(("ssl.keystore.", "ssl.truststore.", "ssl.key."))
+}
+"""What may be set while a node runs."""
+
+
+def store_property(name: str) -> Property | None:
+    """The property of a listener's key or trust store with this name, which begins with the
+    listener's prefix."""
+    listener, _, inner = name.removeprefix(LISTENER_PREFIX).partition(".")
+    is_one = name.startswith(LISTENER_PREFIX) and listener and inner in _STORES
+    return replace(_STORES[inner], name=name) if is_one else None
+
+
+def with_stores(tls: TlsConfig, listener: str, settings: Mapping[str, Secret]) -> TlsConfig:
+    """What a listener obeys when these values stand in for those of its stores. Raises
+    `UsageError`."""
+    prefix = listener_prefix(listener)
+    own = {n.removeprefix(prefix): v.reveal() for n, v in settings.items() if n.startswith(prefix)}
+    if not own:
+        return tls
+    key, trusted = tls.keystore, tls.truststore
+    values = table_texts(
+        _STORES,
+        {
+            "ssl.keystore.type": key.type,
+            "ssl.keystore.location": key.location,
+            "ssl.keystore.password": key.password.reveal(),
+            "ssl.keystore.key": key.key.reveal(),
+            "ssl.keystore.certificate.chain": key.certificates,
+            "ssl.key.password": tls.key_password.reveal(),
+            "ssl.truststore.type": trusted.type,
+            "ssl.truststore.location": trusted.location,
+            "ssl.truststore.password": trusted.password.reveal(),
+            "ssl.truststore.certificates": trusted.certificates,
+            **own,
+        },
+    )
+    return replace(tls, **_stores(values))
+
 
 def resolve_listener_tls(
     settings: Mapping[str, str], protocols: Mapping[str, SecurityProtocol]
@@ -115,9 +165,7 @@ def resolve_tls(settings: Mapping[str, str]) -> TlsConfig:
             "leave both away for TLSv1.2 and TLSv1.3",
         )
     return TlsConfig(
-        keystore=_store(values, "ssl.keystore", "ssl.keystore.certificate.chain"),
-        truststore=_store(values, "ssl.truststore", "ssl.truststore.certificates"),
-        key_password=Secret(values["ssl.key.password"]),
+        **_stores(values),
         client_auth=values["ssl.client.auth"],
         enabled_protocols=protocols,
         cipher_suites=tuple(split_list(values["ssl.cipher.suites"])),
@@ -126,6 +174,15 @@ def resolve_tls(settings: Mapping[str, str]) -> TlsConfig:
         allows_dn_changes=values["ssl.allow.dn.changes"].lower() == "true",
         allows_san_changes=values["ssl.allow.san.changes"].lower() == "true",
     )
+
+
+def _stores(values: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a `TlsConfig` that may change while a node runs. Raises `UsageError`."""
+    return {
+        "keystore": _store(values, "ssl.keystore", "ssl.keystore.certificate.chain"),
+        "truststore": _store(values, "ssl.truststore", "ssl.truststore.certificates"),
+        "key_password": Secret(values["ssl.key.password"]),
+    }
 
 
 def _store(values: Mapping[str, str], name: str, certificates: str) -> StoreConfig:

@@ -33,6 +33,7 @@ from tidelog.config import (
 from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.property_types import Property
 from tidelog.config.resolve import default_text
+from tidelog.config.tls_properties import store_property
 from tidelog.config.topic_properties import TOPIC_PROPERTIES, TOPIC_SYNONYMS
 from tidelog.controller.elect_leaders import decide_unclean, may_allow_unclean
 from tidelog.controller.elections import PartitionChange, effective_min_isr
@@ -258,6 +259,9 @@ def _validate(view: View, resource: ConfigResource, written: ConfigValues) -> No
         if len(value) > MAX_CONFIG_VALUE_LENGTH:
             text = f"The value of {name} is longer than {MAX_CONFIG_VALUE_LENGTH}."
             raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
+        if kind == BROKER_RESOURCE and not resource.name and store_property(name) is not None:
+            text = f"Key stores are those of one broker, so its id must be given: {name}"
+            raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
         _VALIDATE[kind](name, value)
 
 

@@ -120,6 +120,15 @@ class TokenFetched:
 
 
 @dataclass(frozen=True, slots=True)
+class StoresChecked:
+    """A `CheckStores` with this subject was carried out."""
+
+    subject: Hashable
+    refusal: str
+    """Why the stores cannot be used; empty: they can."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
 
@@ -143,6 +152,7 @@ Input = (
     | WallClock
     | KeysFetched
     | TokenFetched
+    | StoresChecked
     | StopRequested
     | Spent
 )
@@ -220,6 +230,23 @@ class RefreshKeys:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckStores:
+    """Try key and trust stores of listeners; answered by `StoresChecked(subject)`."""
+
+    settings: Mapping[str, Secret]
+    """By Kafka's names, with the listeners' prefixes."""
+    subject: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class UseStores:
+    """Use these stores for new connections, if they can be used, and those of the node's file where
+    there are none."""
+
+    settings: Mapping[str, Secret]
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """The node is done. Code 0 after a clean stop; anything else comes with a message."""
 
@@ -227,7 +254,19 @@ class Exit:
     message: str = ""
 
 
-Effect = Send | Connect | Close | HoldReading | Flush | Replace | OnDisk | RefreshKeys | Exit
+Effect = (
+    Send
+    | Connect
+    | Close
+    | HoldReading
+    | Flush
+    | Replace
+    | OnDisk
+    | RefreshKeys
+    | CheckStores
+    | UseStores
+    | Exit
+)
 
 _METADATA_FILES = f"{METADATA_PARTITION}/"
 

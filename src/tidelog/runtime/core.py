@@ -17,6 +17,7 @@ STEPS: Final[dict[type, str]] = {
     effects.WallClock: "wall clock",
     effects.KeysFetched: "keys fetched",
     effects.TokenFetched: "token fetched",
+    effects.StoresChecked: "stores checked",
     effects.StopRequested: "stop requested",
 }
 """What an input is called as a step of its turn, until the core names another."""

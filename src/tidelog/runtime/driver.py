@@ -139,6 +139,8 @@ class Driver:
             effects.Replace: self._flushers[0].submit,
             effects.OnDisk: self._on_disk,
             effects.RefreshKeys: self._refresh_keys,
+            effects.CheckStores: self._check_new_stores,
+            effects.UseStores: lambda effect: self._report(self._network.tls.use(effect.settings)),
             effects.Exit: self._exit,
         }
 
@@ -288,13 +290,20 @@ class Driver:
 
     def _check_stores(self) -> None:
         """Takes over keys and certificates whose files have changed, for new connections."""
-        for listener, refusal in self._network.tls.reload():
+        self._report(self._network.tls.reload())
+        if not self._stopped:
+            self._loop.call_later(_STORE_CHECK_S, self._check_stores)
+
+    def _report(self, reloads: Iterator[tuple[str, str]]) -> None:
+        for listener, refusal in reloads:
             text = f"listener {listener} reload: "
             text += f"kept the old ones ({refusal})" if refusal else "took the new certificates"
             self._log.line(Level.WARN if refusal else Level.INFO, text)
             self._request_tick()
-        if not self._stopped:
-            self._loop.call_later(_STORE_CHECK_S, self._check_stores)
+
+    def _check_new_stores(self, effect: effects.CheckStores) -> None:
+        refusal = self._network.tls.complaint_about(effect.settings)
+        self._loop.call_soon(self._receive, effects.StoresChecked(effect.subject, refusal))
 
     def _on_disk_answers(self, answers: list[DiskAnswer]) -> None:
         for answer in answers:

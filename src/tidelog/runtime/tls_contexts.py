@@ -6,22 +6,37 @@ theirs. What cannot work, or would cut the node off (`tls/replacing.py`), change
 reported once for each state of the files.
 
 To read a clock of files every ten seconds costs some microseconds. Kafka looks only when the
-broker's dynamic configuration changes; here a new file is enough.
+broker's dynamic configuration changes; here a new file is enough. Stores that the dynamic
+configuration has stand in for those of the node's file (`use`).
 """
 
 import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tidelog.config import NodeConfig
+from tidelog.config.tls_properties import with_stores
 from tidelog.config.values import TlsConfig
 from tidelog.errors import UsageError
+from tidelog.model import Secret
 from tidelog.tls.contexts import client_context, server_context
 from tidelog.tls.stores import files_of, read_key_store
 
-_State = tuple[tuple[int, int, int], ...]
+_State = tuple[TlsConfig, tuple[tuple[int, int, int], ...]]
 """Of each file its inode, size and time of change; a file that is missing has none."""
+
+
+class _Made(NamedTuple):
+    """What a listener has in force."""
+
+    opened: ssl.SSLContext | None
+    """For connections that it accepts; `None` if the node does not open it."""
+    dialled: ssl.SSLContext | None
+    """For connections to others; `None` if the node does not dial it."""
+    chain: str
+    """The own certificates, in PEM; empty if nobody is shown any."""
 
 
 class TlsContexts:
@@ -31,16 +46,13 @@ class TlsContexts:
         self, tls: Mapping[str, TlsConfig], opened: Iterable[str] = (), dialled: Iterable[str] = ()
     ) -> None:
         """Names of listeners; those that do not use TLS have none. Raises `UsageError`."""
-        self._tls = tls
+        # As the node's file has it, and with the dynamic configuration: what is to be in force.
+        self._static = tls
+        self._tls = dict(tls)
         # The state of each listener's files that was last looked at.
         self._states = {name: _state_of(one) for name, one in tls.items()}
-        # By the names of the listeners that this node opens, and of those that it dials.
-        self._opened = {name: server_context(tls[name], name) for name in opened if name in tls}
-        self._dialled = {name: client_context(tls[name]) for name in dialled if name in tls}
-        # The own certificates of those with files, in PEM, as they are in use.
-        self._own = {
-            name: read_key_store(tls[name]).chain for name in self._opened if files_of(tls[name])
-        }
+        self._roles = frozenset(opened), frozenset(dialled)
+        self._made = {name: self._make(name, one) for name, one in tls.items()}
 
     @classmethod
     def of_node(cls, config: NodeConfig) -> "TlsContexts":
@@ -51,11 +63,33 @@ class TlsContexts:
 
     def of_opened(self, listener: str) -> ssl.SSLContext | None:
         """For a connection that a listener accepts; `None` for one without TLS."""
-        return self._opened.get(listener)
+        made = self._made.get(listener)
+        return None if made is None else made.opened
 
     def of_dialled(self, listener: str) -> ssl.SSLContext | None:
         """For a connection to another node's listener; `None` for one without TLS."""
-        return self._dialled.get(listener)
+        made = self._made.get(listener)
+        return None if made is None else made.dialled
+
+    def complaint_about(self, settings: Mapping[str, Secret]) -> str:
+        """Why `use` would not take over the stores of these settings; empty if it would."""
+        for name, static in self._static.items():
+            try:
+                tls = with_stores(static, name, settings)
+                if tls != static:
+                    self._make_instead(name, tls)
+            except UsageError as error:
+                return f"listener `{name}`: {_text_of(error)}"
+        return ""
+
+    def use(self, settings: Mapping[str, Secret]) -> Iterator[tuple[str, str]]:
+        """Uses the stores of the dynamic configuration from now on. Gives what `reload` does."""
+        for name, static in self._static.items():
+            try:
+                self._tls[name] = with_stores(static, name, settings)
+            except UsageError as error:
+                yield name, _text_of(error)
+        yield from self.reload()
 
     def reload(self) -> Iterator[tuple[str, str]]:
         """Takes over what has changed. Gives the names of the listeners that were looked at, each
@@ -66,27 +100,36 @@ class TlsContexts:
                 continue
             self._states[name] = state
             try:
-                self._replace(name, tls)
+                self._made[name] = self._make_instead(name, tls)
             except UsageError as error:
-                yield name, f"{error.message}; hint: {error.hint}"
+                yield name, _text_of(error)
             else:
                 yield name, ""
 
-    def _replace(self, name: str, tls: TlsConfig) -> None:
+    def _make(self, name: str, tls: TlsConfig) -> _Made:
+        opened, dialled = (name in role for role in self._roles)
+        return _Made(
+            server_context(tls, name) if opened else None,
+            client_context(tls) if dialled else None,
+            read_key_store(tls).chain if opened else "",
+        )
+
+    def _make_instead(self, name: str, tls: TlsConfig) -> _Made:
+        """What may take the place of what is in force. Raises `UsageError`."""
         # It brings `cryptography` along, which takes memory.
         from tidelog.tls.replacing import check_names, check_trust
 
-        opened, dialled = self._opened.get(name), self._dialled.get(name)
-        new_opened = None if opened is None else server_context(tls, name)
-        new_dialled = None if dialled is None else client_context(tls)
-        if opened is not None and new_opened is not None:
-            own = read_key_store(tls).chain
-            check_names(tls, self._own[name], own)
-            if dialled is not None and new_dialled is not None:
-                check_trust([(new_opened, dialled), (opened, new_dialled)], own)
-            self._own[name], self._opened[name] = own, new_opened
-        if new_dialled is not None:
-            self._dialled[name] = new_dialled
+        old, new = self._made[name], self._make(name, tls)
+        if old.opened is not None and new.opened is not None:
+            check_names(tls, old.chain, new.chain)
+            if old.dialled is not None and new.dialled is not None:
+                pairs = [(new.opened, old.dialled), (old.opened, new.dialled)]
+                check_trust(pairs, new.chain)
+        return new
+
+
+def _text_of(error: UsageError) -> str:
+    return f"{error.message}; hint: {error.hint}"
 
 
 def _state_of(tls: TlsConfig) -> _State:
@@ -95,7 +138,7 @@ def _state_of(tls: TlsConfig) -> _State:
         with suppress(OSError):
             found = Path(path).stat()
             states.append((found.st_ino, found.st_size, found.st_mtime_ns))
-    return tuple(states)
+    return tls, tuple(states)
 
 
 NO_TLS = TlsContexts({})

@@ -20,6 +20,7 @@ from tidelog.config import parse_node_config
 from tidelog.controller.messages import BrokerHeartbeat, FeatureRange, RegisterBroker
 from tidelog.env.disk import FileSlice
 from tidelog.env.effects import (
+    CheckStores,
     Close,
     Closed,
     CloseReason,
@@ -37,6 +38,7 @@ from tidelog.env.effects import (
     RefreshKeys,
     Replace,
     Send,
+    UseStores,
 )
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
@@ -107,6 +109,7 @@ class OneNode:
         self.exits: list[Exit] = []
         self.connects: list[Connect] = []
         self.refreshes: list[str] = []
+        self.stores: list[CheckStores | UseStores] = []
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
         self._reaches_itself = reaches_itself
         # The node's connections to itself: each end to the other one.
@@ -165,6 +168,8 @@ class OneNode:
                 self._make_durable(0, effect)
             case OnDisk(number, work):
                 self._make_durable(number, work)
+            case CheckStores() | UseStores():
+                self.stores.append(effect)
             case RefreshKeys(url):
                 self.refreshes.append(url)
             case Exit():

@@ -5,10 +5,11 @@ import pytest
 from tidelog.config import (
     DYNAMIC_PROPERTIES,
     LONG_MAX,
+    PropertyType,
     resolve_dynamic_config,
     validate_broker_config,
 )
-from tidelog.config.dynamic_properties import FOLLOWER_RATE, LEADER_RATE
+from tidelog.config.dynamic_properties import FOLLOWER_RATE, LEADER_RATE, dynamic_property
 from tidelog.errors import ErrorCode, ProtocolError
 
 
@@ -32,6 +33,27 @@ def test_what_running_brokers_take(name: str, value: str) -> None:
     assert name in DYNAMIC_PROPERTIES
 
 
+def test_running_brokers_take_the_stores_of_a_listener() -> None:
+    kinds = {
+        "keystore.type": PropertyType.STRING,
+        "keystore.location": PropertyType.STRING,
+        "keystore.password": PropertyType.PASSWORD,
+        "keystore.key": PropertyType.PASSWORD,
+        "keystore.certificate.chain": PropertyType.STRING,
+        "key.password": PropertyType.PASSWORD,
+        "truststore.type": PropertyType.STRING,
+        "truststore.location": PropertyType.STRING,
+        "truststore.password": PropertyType.PASSWORD,
+        "truststore.certificates": PropertyType.STRING,
+    }
+    for inner, kind in kinds.items():
+        name = f"listener.name.external.ssl.{inner}"
+        validate_broker_config(name, "PEM")
+        prop = dynamic_property(name)
+        assert prop is not None
+        assert (prop.name, prop.type) == (name, kind)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "complaint"),
     [
@@ -40,6 +62,10 @@ def test_what_running_brokers_take(name: str, value: str) -> None:
         ("broker.rack", "a", "Cannot update these configs dynamically"),
         ("replica.selector.class", "a", "Cannot update these configs dynamically"),
         ("num.partitions", "3", "Cannot update these configs dynamically"),
+        ("ssl.keystore.location", "a", "Cannot update these configs dynamically"),
+        ("listener.name.ssl.ssl.keystore.type", "JKX", "must be one of"),
+        ("listener.name.ssl.ssl.client.auth", "none", "Unknown broker config name"),
+        ("listener.name.ssl.keystore.location", "a", "Unknown broker config name"),
         ("zip.zap", "3", "Unknown broker config name"),
         ("leader.replication.throttled.rate", "-1", "must be at least 0"),
         ("num.io.threads", "0", "must be at least 1"),

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tidelog.config.property_types import listener_prefix
 from tidelog.config.values import StoreConfig, TlsConfig
+from tidelog.model import Secret
 from tidelog.runtime.tls_contexts import TlsContexts
 from tidelog.testing.certificates import Authority
 from tidelog.testing.files import replace_file
@@ -91,3 +93,54 @@ def test_missing_files_change_nothing(tmp_path: Path) -> None:
     files.own.unlink()
     (outcome,) = files.outcomes()
     assert "cannot be read" in outcome
+
+
+def dynamic(path: Path, listener: str = "SSL") -> dict[str, Secret]:
+    """The settings that place a listener's key store elsewhere."""
+    return {f"{listener_prefix(listener)}ssl.keystore.location": Secret(str(path))}
+
+
+def test_a_store_of_the_dynamic_configuration_is_used_until_it_is_removed(tmp_path: Path) -> None:
+    files, other = Files(tmp_path), tmp_path / "other.pem"
+    replace_file(other, AUTHORITY.issue("node-1", HOSTS), secret=True)
+    contexts, settings = files.contexts, dynamic(other)
+    before = contexts.of_opened("SSL")
+    assert contexts.complaint_about(settings) == ""
+    assert contexts.of_opened("SSL") is before, "only tried"
+    assert list(contexts.use(settings)) == [("SSL", "")]
+    assert contexts.of_opened("SSL") is not before
+    assert list(contexts.use(settings)) == [], "the same file"
+    replace_file(other, AUTHORITY.issue("node-1", HOSTS), secret=True)
+    assert list(contexts.use(settings)) == [("SSL", "")], "the same place is read anew"
+    assert list(contexts.use({})) == [("SSL", "")]
+    assert list(contexts.use(dynamic(other, "OTHER"))) == []
+
+
+@pytest.mark.parametrize(
+    ("pem", "more", "reason"),
+    [
+        (AUTHORITY.issue("node-2", HOSTS), {}, "its name is `CN=node-2` now"),
+        (AUTHORITY.issue("node-1", []), {}, "lacks the host name"),
+        (Authority.create().issue("node-1", HOSTS), {}, "do not trust each other"),
+        ("", {}, "0 private keys"),
+        (AUTHORITY.issue("node-1", HOSTS), {"ssl.keystore.type": "JKX"}, "must be one of"),
+        (AUTHORITY.issue("node-1", HOSTS), {"ssl.keystore.password": "marker"}, "has none"),
+        (AUTHORITY.issue("node-1", HOSTS), {"ssl.keystore.key": "marker"}, "give one of the two"),
+    ],
+    ids=["name", "host", "authority", "unsound", "type", "password", "two places"],
+)
+def test_a_store_of_the_dynamic_configuration_that_is_bad_changes_nothing(
+    tmp_path: Path, pem: str, more: dict[str, str], reason: str
+) -> None:
+    contexts, other = Files(tmp_path).contexts, tmp_path / "other.pem"
+    replace_file(other, pem, secret=True)
+    settings = dynamic(other)
+    settings |= {listener_prefix("SSL") + name: Secret(value) for name, value in more.items()}
+    before = contexts.of_opened("SSL"), contexts.of_dialled("SSL")
+    refusal = contexts.complaint_about(settings)
+    assert reason in refusal
+    assert "hint: " in refusal
+    assert "marker" not in f"{refusal} {settings}"
+    ((name, reported),) = contexts.use(settings)
+    assert (name, reason in reported) == ("SSL", True)
+    assert (contexts.of_opened("SSL"), contexts.of_dialled("SSL")) == before

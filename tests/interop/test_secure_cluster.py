@@ -10,8 +10,10 @@ import pytest
 from tests.interop.java_tools import TIMEOUT_S, JavaTools, java_command
 from tests.interop.records import START_TIMEOUT_S
 from tidelog.testing import LocalCluster
+from tidelog.testing.files import replace_file
 
 TOPIC, RECORDS = "orders", 100
+CONFIGS = "kafka.admin.ConfigCommand"
 PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
@@ -90,3 +92,17 @@ def test_a_delegation_token_is_made_used_renewed_and_ended(
     end = "--expire", "--expiry-time-period", "-1", "--hmac", code
     assert "Completed expire operation" in tools.run(tokens, *end, *admin)
     assert "Authentication failed" in write(cluster, by_token, 1).stderr
+
+
+def test_kafka_configs_replaces_a_key_store(cluster: LocalCluster, tmp_path: Path) -> None:
+    tools, store = JavaTools(cluster.bootstrap_servers), tmp_path / "node-1.pem"
+    name = "listener.name.sasl_ssl.ssl.keystore.location"
+    of_broker = ("--entity-type", "brokers", "--entity-name", "1", *login(cluster, "admin"))
+    change = (CONFIGS, "--alter", "--add-config", f"{name}={store}", *of_broker)
+    with pytest.raises(AssertionError, match="Invalid dynamic configuration"):
+        tools.run(*change)
+    replace_file(store, cluster.security.key_store("node-1").read_text(), secret=True)
+    assert "Completed updating config for broker 1" in tools.run(*change)
+    assert f"{name}={store}" in tools.run(CONFIGS, "--describe", *of_broker)
+    removal = ("--alter", "--delete-config", name)
+    assert "Completed updating" in tools.run(CONFIGS, *removal, *of_broker)

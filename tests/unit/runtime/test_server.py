@@ -15,16 +15,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.broker.one_node import SETTINGS
 from tests.unit.config.test_resolve import config_with
 from tests.unit.runtime.cores import echo_factory
 from tests.unit.runtime.harness import TIMEOUT_S, Client
-from tidelog.config import NodeConfig
+from tidelog.config import NodeConfig, format_properties
 from tidelog.config.values import EventsConfig
 from tidelog.errors import StorageError, UsageError
 from tidelog.model import Endpoint
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.os_disk import OsDisk
 from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, main, open_events, run_node
+from tidelog.testing.certificates import Authority
 
 SERVE = """
 import os, sys
@@ -164,6 +166,50 @@ def test_wrong_arguments_and_files_are_usage_errors(
     assert "one properties file, got 0" in text
     assert "cannot be read" in text
     assert "did you mean `node.id`?" in text
+
+
+PEM = Authority.create().issue("node-1", ["localhost"])
+KEY, _, CHAIN = PEM.partition("-----BEGIN CERT")
+OTHER_KEY = Authority.create().issue("node-1").partition("-----BEGIN CERT")[0]
+STORE = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": "-----BEGIN CERT" + CHAIN}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "settings", "problem"),
+    [
+        ("SSL", {}, "`CLIENTS` uses TLS and has no certificate"),
+        ("SSL", {**STORE, "ssl.keystore.key": OTHER_KEY}, "do not belong together"),
+        (
+            "SSL",
+            {**STORE, "ssl.keystore.key": KEY, "ssl.client.auth": "required"},
+            "trusts no authority",
+        ),
+        ("SASL_PLAINTEXT", {"sasl.enabled.mechanisms": "SCRAM-MD5"}, "SCRAM-MD5"),
+        ("SASL_PLAINTEXT", {}, "GSSAPI"),
+    ],
+    ids=["no certificate", "other key", "no authority", "unknown mechanism", "no mechanism"],
+)
+def test_a_listener_that_can_let_nobody_in_refuses_the_start(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    protocol: str,
+    settings: dict[str, str],
+    problem: str,
+) -> None:
+    """With one message, a hint, and no secret."""
+    listeners = {
+        "listeners": "CLIENTS://127.0.0.1:1,CONTROLLER://127.0.0.1:2",
+        "inter.broker.listener.name": "CLIENTS",
+        "listener.security.protocol.map": f"CLIENTS:{protocol},CONTROLLER:PLAINTEXT",
+        "log.dirs": str(tmp_path),
+    }
+    file = tmp_path / "server.properties"
+    file.write_text(format_properties({**SETTINGS, **listeners, **settings}, "A bad node."))
+    assert main([str(file)]) == EXIT_USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert [problem in line for line in lines] == [True, False]
+    assert "hint: " in lines[1]
+    assert "PRIVATE KEY" not in "".join(lines)
 
 
 def test_events_that_cannot_be_written_refuse_the_start(tmp_path: Path) -> None:

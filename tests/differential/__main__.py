@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.differential.comparison import error_codes
 from tests.differential.generator import DRAWS, draw_sequence
@@ -42,6 +42,14 @@ CONFIG: Final = {
     "log.retention.ms": "-1",
     # A broker that gets no CPU for a while is not fenced, or its partitions were gone.
     "broker.session.timeout.ms": "60000",
+    # No timer of a broker ends within a sequence: members are not removed, groups do not expire.
+    "group.consumer.max.session.timeout.ms": "900000",
+    "group.consumer.session.timeout.ms": "900000",
+    "group.share.max.session.timeout.ms": "900000",
+    "group.share.session.timeout.ms": "900000",
+    "group.share.max.record.lock.duration.ms": "900000",
+    "group.share.record.lock.duration.ms": "900000",
+    "offsets.retention.check.interval.ms": "86400000",
 }
 """What both brokers are given beyond ports and directories."""
 
@@ -57,7 +65,7 @@ once a second; then the heartbeat that has the assignment would depend on time."
 SHRINKING_TRIES: Final = 30
 REPORTED_EACH: Final = 1000
 READY_S: Final = 30
-SHOWN: Final = 300
+SHOWN: Final = 600
 
 
 @contextmanager
@@ -131,8 +139,8 @@ class Search:
         """One sequence."""
         steps = draw_sequence(seed, self._versions)
         outcome = self._pair.run(steps)
-        self.steps += outcome.sent
-        for step in steps[: outcome.sent]:
+        self.steps += len(outcome.sent)
+        for step in outcome.sent:
             self.sent[step.key, step.version] += 1
         if outcome.step is None:
             return
@@ -140,12 +148,12 @@ class Search:
         if kind in self.found:
             self.found[kind] += 1
             return
-        upto = [step for step in steps if step.number <= outcome.step.number]
-        if outcome.found[0].path == "(waiting)":
-            upto = list(steps[: outcome.sent])
+        upto = outcome.sent
+        met = [dict(side.answers) for side in self._pair.sides]
         if _kind(self._pair.run(upto)) != kind:
             self.passing += 1
-            print(f"seed {seed}: a difference that did not come again: {kind}", flush=True)
+            print(f"seed {seed}: a difference that did not come again: {kind}")
+            _print_answered(upto, met)
             return
         self.found[kind] += 1
         fewest: Sequence[Step] = upto
@@ -163,6 +171,15 @@ class Search:
         for difference in again.found:
             print(f"  {difference.path}: Kafka {difference.kafka}, Tidelog {difference.tidelog}")
         sys.stdout.flush()
+
+
+def _print_answered(steps: Sequence[Step], met: Sequence[Mapping[int, Any]]) -> None:
+    """Everything that was sent and answered: it cannot be had again."""
+    for step in steps:
+        print(f"    {shown(step)}")
+        for name, answers in zip(("Kafka", "Tidelog"), met, strict=True):
+            print(f"      {name}: {str(answers.get(step.number, 'nothing'))[:SHOWN]}")
+    sys.stdout.flush()
 
 
 def _kind(outcome: Outcome) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ out: times, addresses, texts of errors.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -76,6 +77,9 @@ UNORDERED: Final = (
 )
 """Fields with values in any order."""
 
+_RANDOM: Final = re.compile(r"(.*?)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""A member id that a broker made up; before it stands the name of the client or of the instance."""
+
 NOT_DRAWN: Final = RECORDS_AT + 1000
 """Times above are of markers, which a broker makes."""
 
@@ -144,7 +148,9 @@ def _order(row: Mapping[str, Any], names: Names, prefix: str) -> str:
 
     def key(value: Any, field: str) -> Any:
         if field in RENAMED:
-            return names.name(field, value) if names.knows(value) else "?"
+            made_up = _RANDOM.fullmatch(value) if isinstance(value, str) else None
+            unnamed = f"{made_up[1]}?" if made_up else "?"
+            return names.name(field, value) if names.knows(value) else unnamed
         if isinstance(value, Mapping):
             return {name: key(each, name) for name, each in value.items() if name not in LEFT_OUT}
         if isinstance(value, (list, tuple)):

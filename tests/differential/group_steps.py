@@ -10,6 +10,8 @@ from tidelog.wire.api import ApiKey as K
 PROTOCOLS: Final = ("range", "roundrobin", "sticky")
 SUBSCRIPTION: Final = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
 """No topics, in the form of Kafka's consumers, version 0."""
+LONG_MS: Final = 900_000
+"""A timeout that does not end within a sequence."""
 OFFSETS: Final = (0, 1, 5, 10**6, 2**63 - 1, -1, -2)
 
 
@@ -65,8 +67,8 @@ def join(draft: Draft, usual: str) -> None:
         K.JOIN_GROUP,
         one.slot,
         group_id=name,
-        session_timeout=draft.good_or(30_000, 0, 1, 10**9),
-        rebalance_timeout=draft.good_or(60_000, 10**9),
+        session_timeout=draft.good_or(LONG_MS, 0, 1, 10**9),
+        rebalance_timeout=draft.good_or(LONG_MS, 10**9),
         member_id=member_id(draft, one, name),
         group_instance_id=instance(draft, one),
         protocol_type=draft.good_or("consumer", "connect", *types),
@@ -161,7 +163,7 @@ def beat(draft: Draft, usual: str) -> None:
         member_epoch=epoch,
         instance_id=instance(draft, one) if joins or epoch == -2 else None,
         rack_id=None,
-        rebalance_timeout=draft.good_or(60_000, -1, 0) if joins else -1,
+        rebalance_timeout=draft.good_or(LONG_MS, -1, 0) if joins else -1,
         subscribed_topic_names=draft.good_or(topics, None) if joins else None,
         subscribed_topic_regex=draft.good_or(None, "t.*", "[") if joins else None,
         server_assignor=draft.good_or(None, "uniform", "range", "odd"),

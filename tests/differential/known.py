@@ -155,6 +155,12 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda step, difference: difference.tidelog == "null",
     ),
     Known(K.OFFSET_DELETE, "error_code", _GONE_GROUP, _is_absent),
+    Known(
+        K.OFFSET_COMMIT,
+        "error_code",
+        _GONE_GROUP,
+        lambda step, difference: (difference.kafka, difference.tidelog) == ("25", "69"),
+    ),
     Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),
     Known(K.DELETE_GROUPS, "error_code", _GONE_GROUP, _is_absent),
     Known(K.DESCRIBE_GROUPS, "error_code", _GONE_GROUP, _is_absent),

@@ -1,5 +1,7 @@
 """Answers are compared without what each broker makes up, and nothing else is overlooked."""
 
+from uuid import UUID
+
 from tests.differential.comparison import Names, canonical, differences
 from tests.differential.steps import Name, Ref, resolve
 
@@ -56,3 +58,13 @@ def test_a_reference_is_what_the_newest_answer_gave():
     assert resolve(ref, {1: {"id": "one"}, 3: {"members": [{"id": "x"}]}}, "") == "x"
     assert resolve(ref, {3: "the connection was closed"}, "") == "none"
     assert resolve(Ref(((1, ("epoch",)),), -1, 1), {1: {"epoch": 4}}, "") == 5
+
+
+def test_members_that_are_not_known_yet_are_ordered_by_their_clients():
+    ids = [str(UUID(int=each)) for each in range(4)]
+
+    def led(first, second):
+        rows = [{"member_id": f"client-0-{first}"}, {"member_id": f"client-1-{second}"}]
+        return [{"members": sorted(rows, key=lambda row: row["member_id"][-36:])}, *rows]
+
+    assert not compared(led(ids[0], ids[1]), led(ids[3], ids[2]))

@@ -222,7 +222,9 @@ def _check_request(request: ConsumerGroupHeartbeat, assignors: Sequence[str]) ->
     faults = (
         (not request.group_id, "GroupId can't be empty."),
         (
-            not request.member_id and (request.must_name_itself or not joins),
+            not request.member_id
+            # A static member that leaves for a while is known by its instance.
+            and (request.must_name_itself or request.member_epoch not in (JOIN, LEFT_FOR_A_WHILE)),
             "MemberId can't be empty.",
         ),
         (request.instance_id == "", "InstanceId can't be empty."),

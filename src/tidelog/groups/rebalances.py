@@ -27,7 +27,7 @@ from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.env import AssignmentCommitted, Env
 from tidelog.groups.events import RebalanceReason, RemovalReason
 from tidelog.groups.group_state import GroupState
-from tidelog.groups.messages import JoinGroupResult, Response, SyncGroupResult
+from tidelog.groups.messages import NO_MEMBER, JoinGroupResult, SyncGroupResult
 from tidelog.groups.records import GroupRecord
 from tidelog.rsm.coordinator import Refused
 
@@ -222,7 +222,7 @@ class Rebalances:
         heartbeats; one that was never in a generation may not wait for ever."""
         if member.join_reply is not None:
             # Its client has given up on the earlier request, or its process was replaced.
-            self._env.answer(member.join_reply, Refused(ErrorCode.REBALANCE_IN_PROGRESS))
+            self._refuse_join(member, ErrorCode.REBALANCE_IN_PROGRESS)
         member.join_reply = reply_to
         key = (group.group_id, member.member_id)
         if member.is_new:
@@ -258,11 +258,16 @@ class Rebalances:
 
     def answer_waiting(self, member: Member, code: ErrorCode) -> None:
         """Refuses whatever a member waits for."""
-        refusal: Response = Refused(code)
-        for reply_to in (member.join_reply, member.sync_reply):
-            if reply_to is not None:
-                self._env.answer(reply_to, refusal)
+        if member.join_reply is not None:
+            self._refuse_join(member, code)
+        if member.sync_reply is not None:
+            self._env.answer(member.sync_reply, Refused(code))
         member.join_reply = member.sync_reply = None
+
+    def _refuse_join(self, member: Member, code: ErrorCode) -> None:
+        """A member that joined without an id keeps the one it was given, if it may come back."""
+        kept = NO_MEMBER if code is ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+        self._env.answer(member.join_reply, JoinGroupResult(code, kept))
 
     def _set_deadline(self, group: ClassicGroup, deadline: Instant) -> None:
         self._env.timers.set((group.group_id, _GROUP), deadline)

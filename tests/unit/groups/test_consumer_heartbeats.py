@@ -176,6 +176,14 @@ def test_who_joins_again_is_taken_in_anew():
         ({"member_epoch": 1, "group_id": "other"}, ErrorCode.GROUP_ID_NOT_FOUND),
         ({"member_epoch": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"member_epoch": -1}, ErrorCode.UNKNOWN_MEMBER_ID),
+        (
+            {"member_id": "", "member_epoch": -1, "must_name_itself": False},
+            ErrorCode.INVALID_REQUEST,
+        ),
+        (
+            {"member_id": "", "member_epoch": -2, "must_name_itself": False, "instance_id": "i"},
+            ErrorCode.UNKNOWN_MEMBER_ID,
+        ),
         ({"member_epoch": 1, "instance_id": "i"}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"assignor": "sticky"}, ErrorCode.UNSUPPORTED_ASSIGNOR),
         ({"regex": "("}, ErrorCode.INVALID_REGULAR_EXPRESSION),

@@ -19,7 +19,12 @@ from tests.unit.groups.rig import (
 )
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import CommitOffsetsResult, FetchOffsets, SyncGroupResult
+from tidelog.groups.messages import (
+    CommitOffsetsResult,
+    FetchOffsets,
+    JoinGroupResult,
+    SyncGroupResult,
+)
 from tidelog.rsm.coordinator import Refused
 
 
@@ -79,7 +84,7 @@ def test_members_in_the_middle_of_a_rebalance_begin_again_under_the_next_leader(
     assert successor.ask(heartbeat(first, 1)).error_code is ErrorCode.NONE
     rig.coordinator.resign()
     rig._settle()
-    assert rig.answers[waiting] == Refused(ErrorCode.NOT_COORDINATOR)
+    assert rig.answers[waiting] == JoinGroupResult(ErrorCode.NOT_COORDINATOR, first)
 
 
 def test_an_assignment_is_given_out_when_it_is_committed():

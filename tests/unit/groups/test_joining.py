@@ -5,10 +5,9 @@ import pytest
 from tests.unit.groups.rig import DELAY_MS, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
 from tidelog.groups.group_state import GroupState
-from tidelog.groups.messages import GroupProtocol
+from tidelog.groups.messages import GroupProtocol, JoinGroupResult
 from tidelog.groups.records import GroupRecord, decode
 from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
-from tidelog.rsm.coordinator import Refused
 
 OTHER = (GroupProtocol("range", b"other"),)
 
@@ -138,7 +137,7 @@ def test_a_request_that_is_sent_again_answers_the_former_one(rig):
     first, second = rig.group_of("a", "b")
     before = rig.send(join(first, protocols=OTHER))
     after = rig.send(join(first, protocols=OTHER))
-    assert rig.answers[before] == Refused(ErrorCode.REBALANCE_IN_PROGRESS)
+    assert rig.answers[before] == JoinGroupResult(ErrorCode.REBALANCE_IN_PROGRESS, first)
     rig.send(join(second))
     assert rig.answers[after].generation_id == 2
 
@@ -193,7 +192,7 @@ def test_a_new_member_that_waits_for_ever_is_removed():
     rig = Rig(initial_rebalance_delay_ms=400_000)
     number = rig.send(join(rig.join_new(), rebalance_timeout_ms=900_000))
     rig.advance(300_000)
-    assert rig.answers[number] == Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert rig.answers[number] == JoinGroupResult(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 # Static members ----------------------------------------------------------------------------

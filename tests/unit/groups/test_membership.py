@@ -4,9 +4,8 @@ import pytest
 
 from tests.unit.groups.rig import DELAY_MS, T0, Rig, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import CommitOffsets, LeaveGroup, Leaver, SyncGroup
+from tidelog.groups.messages import CommitOffsets, JoinGroupResult, LeaveGroup, Leaver, SyncGroup
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
-from tidelog.rsm.coordinator import Refused
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ def test_who_leaves_while_waiting_is_answered(rig):
     first, _ = rig.group_of("a", "b")
     waiting = rig.send(join(first, protocols=join().protocols * 2))
     rig.ask(leave(first))
-    assert rig.answers[waiting] == Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert rig.answers[waiting] == JoinGroupResult(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_member_ids_that_were_given_out_can_leave(rig):

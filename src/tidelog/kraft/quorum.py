@@ -234,7 +234,9 @@ class Quorum(QuorumCore):
         elections.wake(self, now)
         self._exchange.membership.wake(now)
         self._maybe_flush()
-        self._exchange.cleaner.maybe_clean(now)
+        self._exchange.snapshot_fetcher.wake(now)
+        if not self._exchange.snapshot_fetcher.is_emptying:
+            self._exchange.cleaner.maybe_clean(now)
         self._exchange.server.on_tick_end(now)
         self._settle(now)
 
@@ -320,7 +322,9 @@ class Quorum(QuorumCore):
     @property
     def has_committed(self) -> bool:
         """Whether `take_committed` has something."""
-        return self._exchange.reader.has_more(self.high_watermark)
+        parts = self._exchange
+        is_readable = not parts.snapshot_fetcher.is_emptying
+        return is_readable and parts.reader.has_more(self.high_watermark)
 
     def take_committed(self, most_records: int = sys.maxsize) -> list[Committed]:
         """The next committed batches, up to the one that reaches so many records, in order, each
@@ -329,6 +333,8 @@ class Quorum(QuorumCore):
 
         Raises `StorageError` when the log cannot be read.
         """
+        if self._exchange.snapshot_fetcher.is_emptying:
+            return []
         return self._exchange.reader.take(self.high_watermark, most_records)
 
     def deadline(self) -> Instant | None:
@@ -344,6 +350,7 @@ class Quorum(QuorumCore):
             self._exchange.server.deadline(),
             self._exchange.membership.deadline(),
             self._exchange.own_voter.deadline(),
+            self._exchange.snapshot_fetcher.deadline(),
             *(when for _, when in self._exchange.due_requests()),
         )
 
@@ -378,5 +385,6 @@ class Quorum(QuorumCore):
         check_role(self, parts.server.parked_count)
         parts.reader.check(self.high_watermark)
         parts.membership.check()
-        parts.cleaner.check()
+        if not parts.snapshot_fetcher.is_emptying:
+            parts.cleaner.check()
         parts.snapshot_fetcher.check()

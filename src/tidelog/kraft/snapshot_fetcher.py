@@ -6,7 +6,9 @@ pieces into a `.part` file. When all are there:
 
 1. The whole file is checked (*SnapshotWhole*); a damaged one is given up, and fetching begins anew.
 2. It is flushed and renamed. From here on a restart installs it.
-3. The log is emptied and begins at the snapshot's end; everything below is committed.
+3. The log is emptied and begins at the snapshot's end; everything below is committed. Of many
+   segments a turn deletes a few, the oldest first; nothing is fetched or handed out meanwhile. For
+   votes the log is what it was. A start in between finds the snapshot and empties the log.
 4. The state machine gets the snapshot in place of all it had.
 
 A change of role gives the download up: another leader has other snapshots. So does a restart.
@@ -20,18 +22,19 @@ Source: KIP-630; Kafka's `KafkaRaftClient.handleFetchSnapshotResponse`.
 
 from typing import Final
 
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.errors import CorruptBatch, ErrorCode
 from tidelog.kraft.committed import CommittedReader
 from tidelog.kraft.control_records import on_snapshot_loaded
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import SUBJECT, SnapshotInstalled
+from tidelog.kraft.leader import Leader
 from tidelog.kraft.log_cleaning import LogCleaner
 from tidelog.kraft.messages import FetchSnapshotRequest, FetchSnapshotResponse, SnapshotId
 from tidelog.kraft.roles import Follower
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, SnapshotContent, read_snapshot
 from tidelog.kraft.snapshots import PartFile, SnapshotFlush
-from tidelog.limits import MAX_SNAPSHOT_BYTES
+from tidelog.limits import MAX_SEGMENTS_CUT_PER_TURN, MAX_SNAPSHOT_BYTES
 
 _NO_SIZE: Final = -1
 
@@ -53,6 +56,10 @@ class SnapshotFetcher:
         self._size_bytes: int = _NO_SIZE
         # What a complete download holds; `None` before it is complete.
         self._content: SnapshotContent | None = None
+        # A snapshot that counts and waits for the segments to go whose place it takes.
+        self._next: SnapshotContent | None = None
+        # When the last of them went.
+        self._deleted_at: Instant = LONG_AGO
 
     @property
     def is_downloading(self) -> bool:
@@ -61,8 +68,20 @@ class SnapshotFetcher:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a complete download waits for its flush: nothing is asked for."""
-        return self._content is not None
+        """Whether a complete download waits for its flush, or for the log to be emptied: nothing
+        is asked for."""
+        return self._content is not None or self.deadline() is not None
+
+    @property
+    def is_emptying(self) -> bool:
+        """Whether the oldest segments of the log are gone, and the snapshot is not installed."""
+        return self._next is not None
+
+    def deadline(self) -> Instant | None:
+        """When the next segments go: not while a campaign is under way."""
+        if self._next is None or not isinstance(self._core.role, Follower):
+            return None
+        return Instant(self._deleted_at + 1)
 
     def begin(self, snapshot_id: SnapshotId, now: Instant) -> None:
         """The leader has named this snapshot in place of records."""
@@ -84,7 +103,7 @@ class SnapshotFetcher:
         if snapshot_id in core.snapshots.ids:
             content = core.snapshots.load(snapshot_id)
             if content is not None:
-                self._install(content)
+                self._begin_install(content)
                 return
         core.env.trace.info(
             SUBJECT,
@@ -186,12 +205,42 @@ class SnapshotFetcher:
         if part is None or content is None or part.flush != flush:
             return False
         self._part = self._content = None
-        self._install(content)
+        self._begin_install(content)
         return True
+
+    def _begin_install(self, content: SnapshotContent) -> None:
+        if self._keeps_log(content) or len(self._core.log.segments) <= MAX_SEGMENTS_CUT_PER_TURN:
+            self._install(content)
+        else:
+            self._next = content
+
+    def wake(self, now: Instant) -> None:
+        """Deletes a few segments whose place a snapshot takes, and installs it behind the last."""
+        content, due_at = self._next, self.deadline()
+        if content is None or due_at is None or now < due_at:
+            return
+        self._deleted_at = now
+        log = self._core.log
+        log.delete_oldest_segments(MAX_SEGMENTS_CUT_PER_TURN)
+        if len(log.segments) <= MAX_SEGMENTS_CUT_PER_TURN:
+            self._next = None
+            self._install(content)
+
+    def _keeps_log(self, content: SnapshotContent) -> bool:
+        """Whether the snapshot is a part of what the log lacks before its start, or its log."""
+        end_offset, epoch = content.snapshot_id
+        core, log = self._core, self._core.log
+        if end_offset < log.log_start_offset:
+            return True
+        return (
+            core.lacks_base
+            and end_offset <= log.log_end_offset
+            and (end_offset == log.log_start_offset or log.epoch_at(end_offset - 1) == epoch)
+        )
 
     def _install(self, content: SnapshotContent) -> None:
         core = self._core
-        end_offset, epoch = content.snapshot_id
+        end_offset = content.snapshot_id.end_offset
         assert isinstance(core.role, Follower), f"{core.role.name.value} installs a snapshot"
         log = core.log
         if end_offset < log.log_start_offset:
@@ -201,12 +250,7 @@ class SnapshotFetcher:
             on_snapshot_loaded(core, content)
             self._reader.restart(content)
             return
-        keeps_log = (
-            core.lacks_base
-            and log.log_start_offset <= end_offset <= log.log_end_offset
-            and (end_offset == log.log_start_offset or log.epoch_at(end_offset - 1) == epoch)
-        )
-        if not keeps_log:
+        if not self._keeps_log(content):
             assert end_offset >= core.high_watermark, (
                 f"NoCommittedTruncation: snapshot {content.snapshot_id} below {core.high_watermark}"
             )
@@ -233,7 +277,8 @@ class SnapshotFetcher:
         core.env.trace.debug(SUBJECT, "retry_later", "retried", reason, leader=role.leader_id)
 
     def check(self) -> None:
-        """Asserts that a download belongs to the role."""
+        """Asserts that a download belongs to the role, and that no leader empties its log."""
+        assert not (self.is_emptying and isinstance(self._core.role, Leader)), "ValidRoles: emptied"
         if self._part is not None:
             role = self._core.role
             assert isinstance(role, Follower), f"ValidRoles: {role.name.value} fetches a snapshot"

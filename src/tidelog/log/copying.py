@@ -17,6 +17,7 @@ So a log is not cleaned while it moves.
 from typing import Final
 
 from tidelog.env.disk import Buffer
+from tidelog.limits import MAX_SEGMENTS_CUT_PER_TURN
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
 from tidelog.log.rolling import write_snapshot
@@ -26,30 +27,45 @@ from tidelog.records.batch import batch_size_at
 _ANY_EPOCH: Final = (1 << 31) - 1
 
 
-def reconcile(future: Log, current: Log) -> None:
-    """Cuts the copy where it leaves the original. Raises `StorageError`, and `LogDamaged` where the
-    copy is damaged."""
+def reconcile(future: Log, current: Log) -> bool:
+    """Cuts the copy where it leaves the original, or a few segments from its end on the way there;
+    returns whether the two agree now. Raises `StorageError`, and `LogDamaged` where the copy is
+    damaged. A copy that a crash finds on the way is one that reads as damaged, and goes."""
     start = current.log_start_offset
     if future.log_end_offset <= start:
-        _restart(future, start)
+        return _restart(future, start)
     while future.log_end_offset > future.log_start_offset:
         epoch = future.latest_epoch
         end = current.end_offset_for_epoch(epoch)
         if end.leader_epoch == epoch and end.end_offset >= future.log_end_offset:
-            return
+            return True
         own = future.end_offset_for_epoch(end.leader_epoch)
         target = own.end_offset
         if own.leader_epoch == end.leader_epoch:
             target = min(target, end.end_offset)
         if not future.log_start_offset < target < future.log_end_offset:
-            _restart(future, start)
-            return
+            return _restart(future, start)
+        if _shorten(future, target):
+            return False
         future.truncate_to(target)
+    return True
 
 
-def _restart(future: Log, start: int) -> None:
+def _restart(future: Log, start: int) -> bool:
     if (future.log_start_offset, future.log_end_offset) != (start, start):
+        if _shorten(future, -1):
+            return False
         future.truncate_fully_and_start_at(start)
+    return True
+
+
+def _shorten(future: Log, target: int) -> bool:
+    """Cuts a few segments off, if there are more above the target; returns whether there were."""
+    end = future.segments.first_of_last(MAX_SEGMENTS_CUT_PER_TURN)
+    if end <= max(target, future.segments.first_base_offset):
+        return False
+    future.truncate_to(end)
+    return True
 
 
 def batch_count(data: Buffer) -> int:

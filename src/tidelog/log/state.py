@@ -121,6 +121,13 @@ class LogState:
         self.snapshots.drop_outside(self.segments.first_base_offset)
         return len(dropped)
 
+    def delete_oldest_segments(self, most: int) -> None:
+        """Deletes the oldest segments, at most so many, not the active one. For a log that is about
+        to be emptied, and is not read any more: its log start stays."""
+        for segment in self.segments.drop_below(self.log_end_offset, most):
+            segment.delete()
+        self.snapshots.drop_outside(self.segments.first_base_offset)
+
     def set_segments_aside(self, limit: int, most: int) -> list[int]:
         """Takes the oldest segments out that end at or below the log start and the limit, at most
         so many; returns their base offsets. Their files have other names then, which is not durable

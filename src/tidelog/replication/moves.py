@@ -318,8 +318,10 @@ class ReplicaMoves:
         cannot be done."""
         current, data = partition.log, b""
         try:
-            if move.must_compare(current, future):
-                copying.reconcile(future, current)
+            if move.must_compare(current, future) and not copying.reconcile(future, current):
+                # The rest of what the copy has too much goes in the turns that follow.
+                move.log = None
+                return MOVE_BYTES_PER_TURN
             copying.follow_bounds(future, current)
         except (StorageError, CorruptBatch) as error:
             self._fail_copy(partition, move, error)

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.kraft.saved import path_of, snapshot_bytes
 from tests.unit.kraft.solo import Solo, fetched
+from tidelog.config import LogConfig
 from tidelog.env.effects import Flush
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -17,6 +18,7 @@ from tidelog.kraft.messages import (
     SnapshotId,
 )
 from tidelog.limits import MAX_SNAPSHOT_BYTES
+from tidelog.log.values import AppendOrigin
 
 EPOCH = 7
 ID = SnapshotId(50, 6)
@@ -194,3 +196,31 @@ def test_uncommitted_records_of_another_epoch_are_cut() -> None:
     solo.settle(1)
     assert (solo.log.log_start_offset, solo.log.log_end_offset) == (50, 50)
     assert solo.core.last_epoch == ID.epoch
+
+
+def test_a_log_of_many_segments_goes_a_few_a_turn() -> None:
+    """BoundedTurn (seed 1623206093: forty segments in one turn). Goal: the log's claims for votes
+    stay, nothing is asked for or handed out, and a start in the middle finds the snapshot."""
+    solo = Solo()
+    solo.log.reconfigure(LogConfig(segment_bytes=1))
+    for _ in range(20):
+        solo.log.append_as_leader(solo.next_batch(1), 1, 0, origin=AppendOrigin.RAFT)
+    solo.start()
+    solo.follow(EPOCH)
+    solo.answer(fetched(leader_epoch=EPOCH, snapshot_id=ID, high_watermark=60))
+    solo.answer(piece(0, 1000), 1)
+    solo.settle(1)
+    counts = []
+    for now in range(2, 5):
+        counts.append(len(solo.log.segments))
+        assert solo.quorum.latest_snapshot == ID
+        assert (solo.log.log_start_offset, solo.log.log_end_offset) == (0, 20)
+        assert solo.core.last_epoch == 1
+        assert not solo.quorum.has_committed and solo.quorum.take_committed() == []
+        assert solo.quorum.deadline() == now
+        outputs = solo.settle(now)
+    assert counts == [16, 12, 8]
+    (request,) = [output.request for output in outputs if hasattr(output, "request")]
+    assert isinstance(request, QuorumFetchRequest) and request.fetch_offset == 50
+    (loaded,) = solo.quorum.take_committed()
+    assert isinstance(loaded, LoadedSnapshot)

@@ -1,5 +1,7 @@
 """What a copy keeps of what it has, when its log has changed."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch
@@ -35,7 +37,8 @@ class Pair:
 
     @property
     def copied(self) -> tuple[int, int]:
-        copying.reconcile(self.copy, self.log)
+        while not copying.reconcile(self.copy, self.log):
+            pass
         return self.copy.log_start_offset, self.copy.log_end_offset
 
 
@@ -96,3 +99,23 @@ def test_an_epoch_that_has_no_record_yet_is_handed_over(count: int) -> None:
     copying.hand_over(pair.log, pair.copy)
     assert pair.copy.epochs.entries == pair.log.epochs.entries
     assert pair.copy.end_offset_for_epoch(8).end_offset == count
+
+
+def test_a_long_copy_goes_a_few_segments_at_a_time() -> None:
+    """BoundedTurn: when retention has passed its end, and when its log was cut."""
+    for cut in (False, True):
+        pair = Pair(0)
+        pair.copy.reconfigure(replace(pair.copy.config, segment_bytes=120))
+        pair.bench.directory.logs[PARTITION].reconfigure(pair.copy.config)
+        pair.write(20)
+        pair.copy_all()
+        pair.write(10)
+        if cut:
+            pair.log.truncate_to(1)
+        else:
+            pair.log.maybe_raise_log_start_offset(25)
+        counts = [len(pair.copy.segments)]
+        while not copying.reconcile(pair.copy, pair.log):
+            counts.append(len(pair.copy.segments))
+        assert counts == [10, 7, 4], counts
+        assert pair.copied == ((0, 1) if cut else (25, 25))

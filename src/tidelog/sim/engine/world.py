@@ -122,13 +122,16 @@ class World(Simulation):
         return voters
 
     def run_until(self, condition: Callable[[], bool], limit_ms: int = 60_000) -> bool:
-        """Runs until the condition holds.
+        """Runs until the condition holds, and to the end of the turns in which it came to hold, so
+        that every checker has seen them.
 
         Raises `TimeoutError` with the last trace lines when it does not hold in time.
         """
         if not super().run_until(condition, limit_ms):
             tail = "\n".join(self.lines[-40:])
             raise TimeoutError(f"not reached within {limit_ms} ms\n{tail}")
+        while any(host.tick_at == self.now for host in self.hosts.values()):
+            self._run_first()
         return True
 
     # Processes -----------------------------------------------------------------------------

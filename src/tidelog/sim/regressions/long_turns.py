@@ -247,5 +247,3 @@ def s18_a_long_log_goes_in_turns(testbed: Testbed) -> None:
     cluster.delete_records()
     world.start(follower)
     world.run_until(lambda: cluster.log_start_on(follower) > SEGMENTS, LIMIT_MS)
-    # To the end of that turn.
-    world.run_for(100)

@@ -36,7 +36,7 @@ class _Made(NamedTuple):
     dialled: ssl.SSLContext | None
     """For connections to others; `None` if the node does not dial it."""
     chain: str
-    """The own certificates, in PEM; empty if nobody is shown any."""
+    """The own certificates, in PEM; empty if no peer is shown any."""
 
 
 class TlsContexts:

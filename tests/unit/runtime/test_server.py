@@ -189,7 +189,7 @@ STORE = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": "-----BEG
     ],
     ids=["no certificate", "other key", "no authority", "unknown mechanism", "no mechanism"],
 )
-def test_a_listener_that_can_let_nobody_in_refuses_the_start(
+def test_a_listener_that_cannot_let_clients_in_refuses_the_start(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     protocol: str,

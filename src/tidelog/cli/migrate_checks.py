@@ -74,6 +74,10 @@ def check_node(file: Path) -> NodeFindings:
         found.findings.append(
             Finding(Severity.NOTE, str(file), text, "count on what holds instead")
         )
+    if config.ignored:
+        names = ", ".join(f"`{name}`" for name in config.ignored)
+        text = f"only Kafka's own parts read these, and they are ignored here: {names}"
+        found.findings.append(Finding(Severity.NOTE, str(file), text, "the lines may stay"))
     if parse_properties(file.read_text(encoding="utf-8")).get(_TIERING) == "true":
         text = f"`{_TIERING}` is `true`, and there is no tiered storage here"
         hint = f"no topic may have `{TIERED}`; the line itself is accepted"

@@ -122,11 +122,17 @@ WITHOUT_EFFECT: Final = {
 """Properties of replication and durability that are accepted and have no effect here: what holds
 instead. An operator who sets one counts on its effect, so a node that starts logs each once.
 
-Left out: names of parts that do not exist here at all (groups, transactions, quotas, TLS, tiered
-storage), and sizes of threads and buffers, which promise nothing to an operator.
+Left out: names of parts that do not exist here at all (plug-ins of a JVM, Kerberos, tiered
+storage), and sizes of threads and buffers, which promise nothing to an operator. `ignored` has
+those.
 """
 
 
 def without_effect(names: Iterable[str]) -> dict[str, str]:
     """Those of these properties that have no effect, in order of name, and what holds instead."""
     return {name: WITHOUT_EFFECT[name] for name in sorted(WITHOUT_EFFECT.keys() & set(names))}
+
+
+def ignored(names: Iterable[str]) -> tuple[str, ...]:
+    """Those of these properties that only Kafka's own parts would read, in order."""
+    return tuple(sorted((KNOWN_NAMES & set(names)) - WITHOUT_EFFECT.keys()))

@@ -17,7 +17,13 @@ from tidelog.config.dynamic_properties import (
     dynamic_property,
 )
 from tidelog.config.group_properties import GROUP_PROPERTIES
-from tidelog.config.known_names import KNOWN_NAMES, KNOWN_PREFIXES, REMOVED_NAMES, without_effect
+from tidelog.config.known_names import (
+    KNOWN_NAMES,
+    KNOWN_PREFIXES,
+    REMOVED_NAMES,
+    ignored,
+    without_effect,
+)
 from tidelog.config.listeners import (
     Listeners,
     resolve_bootstrap_servers,
@@ -97,6 +103,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         metrics_port=int(port) if (port := settings.get("tidelog.metrics.port")) else None,
         settings=_shown(settings),
         without_effect=without_effect(settings),
+        ignored=ignored(settings),
         **sections,
     )
     _check_contradictions(config, settings)

@@ -428,6 +428,8 @@ class NodeConfig:
     """The properties as they were written, known names only; for DescribeConfigs."""
     without_effect: Mapping[str, str] = field(default_factory=dict)
     """Properties that were set and have no effect: what holds instead."""
+    ignored: tuple[str, ...] = ()
+    """Properties that were set and that only Kafka's own parts would read: threads, plug-ins."""
 
     @property
     def all_log_dirs(self) -> tuple[str, ...]:

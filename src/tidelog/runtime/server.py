@@ -133,6 +133,9 @@ def _start(
     process.require_assertions()
     for name, instead in config.without_effect.items():
         log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
+    if config.ignored:
+        names = ", ".join(config.ignored)
+        log.line(Level.INFO, f"config start: properties of Kafka's own parts, ignored: {names}")
     tls = TlsContexts.of_node(config)
     fresh = _fetch_first(config)
     descriptors = process.raise_open_files()

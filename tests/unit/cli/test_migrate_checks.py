@@ -74,10 +74,12 @@ def test_a_node_that_fits_passes(capsys: pytest.CaptureFixture[str], files: File
 def test_properties_without_effect_are_notes(
     capsys: pytest.CaptureFixture[str], files: Files
 ) -> None:
-    files.write("log.preallocate=true\nremote.log.storage.system.enable=true\n")
+    files.write("log.preallocate=true\nremote.log.storage.system.enable=true\nnum.io.threads=8\n")
     done = check(capsys, files)
     assert hindering(done) == []
-    assert ["log.preallocate" in each["reason"] for each in done.json["findings"]] == [True, False]
+    reasons = [each["reason"] for each in done.json["findings"]]
+    assert ["log.preallocate" in each for each in reasons] == [True, False, False]
+    assert ["num.io.threads" in each for each in reasons] == [False, True, False]
 
 
 def test_a_property_that_no_node_takes_hinders(

@@ -29,6 +29,18 @@ def test_what_is_set_is_reported_in_order_and_nothing_else() -> None:
     assert config_with(num__io__threads="8", log__segment__bytes="1048576").without_effect == {}
 
 
+def test_what_only_kafkas_own_parts_read_is_listed_apart() -> None:
+    config = config_with(
+        num__replica__fetchers="4",
+        num__io__threads="8",
+        metric__reporters="org.x.Y",
+        log__segment__bytes="1048576",
+    )
+    assert config.ignored == ("metric.reporters", "num.io.threads")
+
+
 def test_our_own_profiles_ask_for_nothing_that_is_not_there() -> None:
     for profile in ("default", "test"):
-        assert not WITHOUT_EFFECT.keys() & profile_settings(profile, 3).keys()
+        asked = profile_settings(profile, 3).keys()
+        assert not WITHOUT_EFFECT.keys() & asked
+        assert not KNOWN_NAMES & asked

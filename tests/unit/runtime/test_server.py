@@ -254,10 +254,20 @@ def test_properties_without_effect_are_logged_once_at_the_start(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Method: the start goes no further than to a directory that is not there."""
-    parsed = config_with(num__replica__fetchers="4", log__flush__interval__ms="10")
-    config = replace(node_config(tmp_path / "missing"), without_effect=parsed.without_effect)
+    parsed = config_with(
+        num__replica__fetchers="4",
+        log__flush__interval__ms="10",
+        num__io__threads="8",
+        metric__reporters="org.x.Y",
+    )
+    config = replace(
+        node_config(tmp_path / "missing"),
+        without_effect=parsed.without_effect,
+        ignored=parsed.ignored,
+    )
     assert run_node(config, make_core=echo_factory(lambda core: None)) == EXIT_USAGE
     lines = [line for line in capfd.readouterr().err.splitlines() if " config start: " in line]
-    assert [line.split(" WARN ")[1].split()[0] for line in lines] == ["b2", "b2"]
+    assert [line.split()[2:4] for line in lines] == [["WARN", "b2"], ["WARN", "b2"], ["INFO", "b2"]]
     assert "(nothing is flushed by time: set `log.flush.interval.messages`, or" in lines[0]
     assert lines[1].endswith("(one fetcher follows each leader) name=num.replica.fetchers")
+    assert lines[2].endswith("Kafka's own parts, ignored: metric.reporters, num.io.threads")

@@ -72,6 +72,11 @@ class ClientMachine:
         if end is not None:
             self.network.close(end)
 
+    def is_whole(self, connection_id: int) -> bool:
+        """Whether the stream is there at both ends."""
+        end = self.ends.get(connection_id)
+        return end is not None and self.network.is_open(end)
+
     def new_connection_id(self) -> int:
         """Clients are not connected to."""
         raise AssertionError("a client does not listen")
@@ -131,6 +136,11 @@ class Session:
     def correlation_id(self) -> int:
         """For the next request."""
         return self._request_count + 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the node has the connection, too: it may learn of its end long before."""
+        return self._machine.is_whole(self.connection_id)
 
     def request(self, frame: bytes, done: Done, *, answered: bool = True) -> None:
         """Sends a framed request; with `answered` false nothing is expected back."""

@@ -205,7 +205,7 @@ class Network:
 
     def forget(self, pipe: Pipe) -> None:
         """The stream is gone at its target, which notices a reset; its source does not."""
-        if self._is_open(pipe):
+        if self.is_open(pipe):
             self._end(pipe, CloseReason.ERROR)
 
     def close(self, pipe: Pipe) -> None:
@@ -274,7 +274,7 @@ class Network:
         if not machine.powered:
             self._unanswered.setdefault(pipe.target, {})[pipe] = None
             return
-        if not self._is_open(pipe):
+        if not self.is_open(pipe):
             if isinstance(item, bytes):
                 # The kernel knows no such connection: a reset goes back.
                 self._transmit(pipe.reverse, CloseReason.ERROR)
@@ -289,7 +289,7 @@ class Network:
         del machine.ends[pipe.target_id]
         machine.on_closed(pipe.target_id, reason)
 
-    def _is_open(self, pipe: Pipe) -> bool:
+    def is_open(self, pipe: Pipe) -> bool:
         """Whether its receiver still has this very stream: a process that was started anew gives
         its connections the same ids again."""
         end = self.machines[pipe.target].ends.get(pipe.target_id)

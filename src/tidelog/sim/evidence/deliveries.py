@@ -5,8 +5,9 @@ knows that it has a record from when its answer came, and for how long only roug
 after its request left. What is judged holds whatever happened in between.
 
 - OneOwner: no other member receives a record within half the time of the lock, from the same leader
-  in the same term, unless the member has given it back or its connection has ended. An earlier
-  delivery that arrives after a later one does not count, if its lock may have been over.
+  in the same term, unless the member has given it back or its connection has ended, be it at the
+  leader's end alone. An earlier delivery that arrives after a later one does not count, if its
+  lock may have been over.
 - AcknowledgedIsDone: a record whose acceptance or rejection was answered is not received by a
   member that asks after that, from a leader of the same term or of a later one. A deposed
   leader that does not know its successor delivers on; the coordinator refuses what it writes.
@@ -17,7 +18,7 @@ after its request left. What is judged holds whatever happened in between.
   judged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -50,6 +51,7 @@ class Claim:
     leadership: Leadership | None
     received_at: int
     delivery_count: int
+    is_connected: Callable[[], bool]
     is_over: bool = False
 
 
@@ -63,6 +65,8 @@ class Reception(NamedTuple):
     member_id: str
     asked_at: int
     leadership: Leadership | None
+    # Whether the connection that it came on is there at both ends.
+    is_connected: Callable[[], bool]
 
 
 @dataclass(slots=True)
@@ -99,7 +103,14 @@ class Deliveries:
             raise Violation("CountedDeliveries", f"{got} with a limit of {self.limit}")
         records = self._records.setdefault(got.place, {})
         for offset in range(got.first, got.last + 1):
-            claim = Claim(got.member_id, got.asked_at, got.leadership, now, got.delivery_count)
+            claim = Claim(
+                got.member_id,
+                got.asked_at,
+                got.leadership,
+                now,
+                got.delivery_count,
+                got.is_connected,
+            )
             known = records.get(offset)
             if known is None:
                 records[offset] = _Record(claim)
@@ -117,6 +128,7 @@ class Deliveries:
                 and before.leadership is not None
                 and before.leadership == got.leadership
                 and now < before.asked_at + self.lock_ms // 2
+                and before.is_connected()
             ):
                 raise Violation("OneOwner", f"{got} at {now}, but {offset} is with {before}")
             known.claim = claim

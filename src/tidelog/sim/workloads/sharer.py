@@ -288,7 +288,10 @@ class Sharer:
         held = link.held.setdefault(place, {})
         for each in row.acquired_records:
             first, last, count = each.first_offset, each.last_offset, each.delivery_count
-            got = Reception(place, first, last, count, self.member_id, asked_at, term)
+            got = Reception(
+                *(place, first, last, count, self.member_id, asked_at, term),
+                is_connected=lambda: link.session.is_whole,
+            )
             self._deliveries.receive(got, self._view.world.now)
             for offset in range(first, last + 1):
                 held[offset] = offset not in there

@@ -10,8 +10,9 @@ PLACE = SharedPlace(TopicId(bytes(16)), 0)
 TERM = Leadership(1, 0, 3)
 
 
-def got(member, *, first=0, last=0, count=1, asked_at=0, term=TERM):
-    return Reception(PLACE, first, last, count, member, asked_at, term)
+def got(member, *, first=0, last=0, count=1, asked_at=0, term=TERM, is_connected=True):
+    at = (asked_at, term, lambda: is_connected)
+    return Reception(PLACE, first, last, count, member, *at)
 
 
 @pytest.fixture
@@ -23,6 +24,12 @@ def test_two_members_may_not_have_a_record_at_once(deliveries):
     deliveries.receive(got("a"), 10)
     with pytest.raises(Violation, match="OneOwner"):
         deliveries.receive(got("b", asked_at=20), 30)
+
+
+def test_a_leader_may_know_of_the_end_of_a_connection_before_the_member(deliveries):
+    """Seed cluster all 867834238 at 85cb9252: a fault took the connection at the leader's end."""
+    deliveries.receive(got("a", is_connected=False), 10)
+    deliveries.receive(got("b", asked_at=20), 30)
 
 
 @pytest.mark.parametrize("term", [None, Leadership(1, 1, 3), Leadership(2, 0, 4)])

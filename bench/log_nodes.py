@@ -50,8 +50,12 @@ class Acks:
 
     def take(self) -> float:
         """The 99th percentile since the last time."""
+        return self.take_quantiles(99)[0]
+
+    def take_quantiles(self, *percents: int) -> list[float]:
+        """Percentiles since the last time."""
         taken, self.taken_ms = self.taken_ms, []
-        return round(quantile(taken, 99), 1)
+        return [round(quantile(taken, percent), 1) for percent in percents]
 
     def close(self) -> None:
         self._stop.set()

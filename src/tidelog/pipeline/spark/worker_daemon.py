@@ -5,7 +5,9 @@ does so at any moment, before the new worker has said who it is perhaps. What th
 fails, and the daemon prints a `BrokenPipeError` with its stack. Nothing is wrong, so here that
 worker ends without a word, with the same exit code. All else is PySpark's.
 
-Sessions on this machine name this module in `spark.python.daemon.module`.
+Sessions on this machine name this module in `spark.python.daemon.module`. Spark does not read that
+setting for the workers in which it plans: those that look data sources up, prepare a write and
+commit it have `pyspark.daemon` as it is. One of them may print the stack.
 """
 
 import sys

@@ -204,6 +204,9 @@ MAX_SEGMENTS_CUT_PER_TURN: Final = 4
 """Segments at the end of a log, the one that stays empty included, that a follower cuts before its
 node looks at its connections again."""
 
+METADATA_DELETION_PAUSE_MS: Final = 250
+"""Between two segments of the metadata log whose files are deleted: nothing waits for that."""
+
 MAX_SEGMENTS_DELETED_PER_TURN: Final = 4
 """Segments whose files are deleted in one turn. That is up to twenty times slower than a rename."""
 

@@ -286,7 +286,7 @@ class LogCleaned(QuorumEvent):
     reason: CleaningCause
     log_start: int
     segments: int
-    """Segments deleted."""
+    """Below it, whose files go one after the other."""
 
 
 # Snapshots -----------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ more than one (*SingleFetchInFlight*). Its answer is used only by the role that 
 epoch in which it asked, and only at the offset it asked for.
 
 Truncation. When the leader answers that the logs part, the follower cuts its log back to the end of
-the last common epoch and asks again, until both agree. Nothing committed is ever cut: truncating
+the last common epoch and asks again, until both agree; of many segments it cuts a few before it
+asks again. Nothing committed is ever cut: truncating
 below the own high watermark is a bug somewhere in the quorum, and stops the node
 (*NoCommittedTruncation*).
 
@@ -308,8 +309,10 @@ class Fetcher:
             # The leader's answer does not help; do not ask again at once.
             self._retry_later(role, f"useless divergence {tuple(diverging)}", now)
             return
+        if not core.log.shorten(offset):
+            core.log.truncate_to(offset)
+        offset = core.log.log_end_offset
         core.env.trace.event(
             LogTruncated(to=offset, log_end=log_end_offset, leader=role.leader_id, epoch=role.epoch)
         )
-        core.log.truncate_to(offset)
         on_truncated(core)

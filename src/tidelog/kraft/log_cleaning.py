@@ -6,7 +6,9 @@ The oldest snapshot is forgotten, and the log then begins where the next one end
 - the oldest snapshot is older than `metadata.max.retention.ms`,
 
 and a next one is there: the newest snapshot always stays. Segments that end at or below the new
-start are deleted.
+start are deleted, the oldest first: one a turn, with a pause behind it, since nothing waits for
+that. A process that ends before they are gone starts with them, and its log begins where its oldest
+snapshot ends.
 
 Invariants
 - *SnapshotAtLogStart*: the log begins at 0 or at the end of a snapshot that is kept, so log and
@@ -19,11 +21,12 @@ Source: KIP-630; Kafka's `KafkaRaftLog.maybeClean`.
 from collections.abc import Callable
 from typing import Final
 
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant
 from tidelog.errors import CorruptBatch
 from tidelog.kraft.core import QuorumCore
 from tidelog.kraft.events import CleaningCause, CleaningReason, LogCleaned
 from tidelog.kraft.messages import SnapshotId
+from tidelog.limits import METADATA_DELETION_PAUSE_MS
 from tidelog.records.batch import read_header
 
 CLEAN_INTERVAL_MS: Final = 60_000
@@ -38,14 +41,28 @@ class LogCleaner:
         self._core = core
         # When to look next, if nothing gives cause before.
         self._clean_at: Instant = Instant(0)
+        # When the next segment below the log's start goes; `None` when all are gone, and that has
+        # been seen. A former process may have left some.
+        self._delete_at: Instant | None = LONG_AGO
 
-    def maybe_clean(self, now: Instant) -> None:
-        """Looks at the retention if it is time for that."""
-        if now >= self._clean_at:
+    def deadline(self) -> Instant | None:
+        """When the next segment goes."""
+        return self._delete_at
+
+    def wake(self, now: Instant) -> None:
+        """Looks at the retention, and deletes a segment below the log's start, when it is time."""
+        log = self._core.log
+        is_due = self._delete_at is not None and now >= self._delete_at
+        if is_due and not log.segments.count_below(log.log_start_offset):
+            self._delete_at, self._clean_at = None, now
+        if self._delete_at is None and now >= self._clean_at:
             self.clean(now)
+        if self._delete_at is not None and now >= self._delete_at:
+            log.delete_segments_below(log.log_start_offset, 1)
+            self._delete_at = Instant(now + METADATA_DELETION_PAUSE_MS)
 
     def clean(self, now: Instant) -> None:
-        """Deletes what is not kept any longer."""
+        """Gives up what is not kept any longer; looks again when its segments are gone."""
         self._clean_at = Instant(now + CLEAN_INTERVAL_MS)
         self._clean_while(self._cause_of_size)
         wall_ms = now + self._core.wall_offset_ms
@@ -53,17 +70,25 @@ class LogCleaner:
 
     def _clean_while(self, cause_of: Callable[[SnapshotId], CleaningCause | None]) -> None:
         core = self._core
-        while len(core.snapshots.ids) > 1:
+        while len(core.snapshots.ids) > 1 and self._delete_at is None:
             oldest, following = core.snapshots.ids[:2]
             cause = cause_of(oldest)
             if cause is None:
                 break
-            core.log.maybe_raise_log_start_offset(following.end_offset)
-            segments = core.log.delete_segments_below_start()
+            segments = self._raise_log_start(following)
             core.snapshots.forget_before(following.end_offset, str(cause))
             core.env.trace.event(
                 LogCleaned(reason=cause, log_start=core.log.log_start_offset, segments=segments)
             )
+
+    def _raise_log_start(self, snapshot_id: SnapshotId) -> int:
+        """Lets the log begin where a snapshot ends; returns how many segments go."""
+        log = self._core.log
+        log.maybe_raise_log_start_offset(snapshot_id.end_offset)
+        segments = log.segments.count_below(log.log_start_offset)
+        if segments and self._delete_at is None:
+            self._delete_at = LONG_AGO
+        return segments
 
     def _cause_of_size(self, _oldest: SnapshotId) -> CleaningCause | None:
         core = self._core
@@ -95,8 +120,7 @@ class LogCleaner:
         start = core.log.log_start_offset
         earliest = core.snapshots.earliest
         if start > 0 and earliest is not None and earliest.end_offset > start:
-            core.log.maybe_raise_log_start_offset(earliest.end_offset)
-            core.log.delete_segments_below_start()
+            self._raise_log_start(earliest)
 
     def check(self) -> None:
         """Asserts that nothing below the log's start is missing, unless all snapshots are."""

@@ -236,7 +236,7 @@ class Quorum(QuorumCore):
         self._maybe_flush()
         self._exchange.snapshot_fetcher.wake(now)
         if not self._exchange.snapshot_fetcher.is_emptying:
-            self._exchange.cleaner.maybe_clean(now)
+            self._exchange.cleaner.wake(now)
         self._exchange.server.on_tick_end(now)
         self._settle(now)
 
@@ -344,7 +344,9 @@ class Quorum(QuorumCore):
     def _next_deadline(self) -> Instant | None:
         if self._wants_flush():
             return Instant(0)
+        is_emptying = self._exchange.snapshot_fetcher.is_emptying
         return earliest(
+            None if is_emptying else self._exchange.cleaner.deadline(),
             self.role.deadline(),
             self.requests.deadline(),
             self._exchange.server.deadline(),

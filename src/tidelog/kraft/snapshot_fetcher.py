@@ -221,7 +221,7 @@ class SnapshotFetcher:
             return
         self._deleted_at = now
         log = self._core.log
-        log.delete_oldest_segments(MAX_SEGMENTS_CUT_PER_TURN)
+        log.delete_segments_below(log.log_end_offset, MAX_SEGMENTS_CUT_PER_TURN)
         if len(log.segments) <= MAX_SEGMENTS_CUT_PER_TURN:
             self._next = None
             self._install(content)

@@ -17,7 +17,6 @@ So a log is not cleaned while it moves.
 from typing import Final
 
 from tidelog.env.disk import Buffer
-from tidelog.limits import MAX_SEGMENTS_CUT_PER_TURN
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
 from tidelog.log.rolling import write_snapshot
@@ -45,7 +44,7 @@ def reconcile(future: Log, current: Log) -> bool:
             target = min(target, end.end_offset)
         if not future.log_start_offset < target < future.log_end_offset:
             return _restart(future, start)
-        if _shorten(future, target):
+        if future.shorten(target):
             return False
         future.truncate_to(target)
     return True
@@ -53,18 +52,9 @@ def reconcile(future: Log, current: Log) -> bool:
 
 def _restart(future: Log, start: int) -> bool:
     if (future.log_start_offset, future.log_end_offset) != (start, start):
-        if _shorten(future, -1):
+        if future.shorten(-1):
             return False
         future.truncate_fully_and_start_at(start)
-    return True
-
-
-def _shorten(future: Log, target: int) -> bool:
-    """Cuts a few segments off, if there are more above the target; returns whether there were."""
-    end = future.segments.first_of_last(MAX_SEGMENTS_CUT_PER_TURN)
-    if end <= max(target, future.segments.first_base_offset):
-        return False
-    future.truncate_to(end)
     return True
 
 

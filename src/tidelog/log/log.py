@@ -37,6 +37,7 @@ class Log(LogState):
     verified = reading.verified
     verify = reading.verify
     truncate_to = truncation.truncate_to
+    shorten = truncation.shorten
     end_below = truncation.end_below
     truncate_fully_and_start_at = truncation.truncate_fully_and_start_at
     assign_topic_id = rolling.assign_topic_id

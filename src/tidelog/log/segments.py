@@ -72,10 +72,14 @@ class SegmentList:
             self.active = self._segments[-1]
         return dropped
 
+    def count_below(self, offset: int) -> int:
+        """How many segments end at or below `offset`, the active one not counted."""
+        return max(0, bisect_right(self._bases, offset) - 1)
+
     def drop_below(self, offset: int, most: int = sys.maxsize) -> list[Segment]:
         """Takes out the oldest segments that end at or below `offset`, at most so many, never the
         active one; the caller deletes their files."""
-        count = min(most, max(0, bisect_right(self._bases, offset) - 1))
+        count = min(most, self.count_below(offset))
         dropped = self._segments[:count]
         del self._segments[:count], self._bases[:count]
         return dropped

@@ -112,19 +112,11 @@ class LogState:
         self.epochs.truncate_from_start(value)
         return True
 
-    def delete_segments_below_start(self) -> int:
-        """Deletes the segments that end at or below the log start; returns how many. The active one
-        stays."""
-        dropped = self.segments.drop_below(self.log_start_offset)
-        for segment in dropped:
-            segment.delete()
-        self.snapshots.drop_outside(self.segments.first_base_offset)
-        return len(dropped)
-
-    def delete_oldest_segments(self, most: int) -> None:
-        """Deletes the oldest segments, at most so many, not the active one. For a log that is about
-        to be emptied, and is not read any more: its log start stays."""
-        for segment in self.segments.drop_below(self.log_end_offset, most):
+    def delete_segments_below(self, offset: int, most: int) -> None:
+        """Deletes the oldest segments that end at or below an offset, at most so many, not the
+        active one. Above the log start it is for a log that is about to be emptied, and is not
+        read any more: its log start stays."""
+        for segment in self.segments.drop_below(offset, most):
             segment.delete()
         self.snapshots.drop_outside(self.segments.first_base_offset)
 

@@ -9,6 +9,7 @@ before it then, since a start finds no other end: one that ends below its recove
 taken for damaged. The leader sends what follows, from there on.
 """
 
+from tidelog.limits import MAX_SEGMENTS_CUT_PER_TURN
 from tidelog.log.events import LogRestarted, LogTruncated
 from tidelog.log.pieces import finish
 from tidelog.log.replay import rebuild_producers
@@ -62,6 +63,16 @@ def truncate_to(state: LogState, offset: int) -> bool:
         )
         state.producers.on_high_watermark(min(state.high_watermark, offset))
     state.update_high_watermark(state.high_watermark)
+    return True
+
+
+def shorten(state: LogState, target: int) -> bool:
+    """Cuts a few segments off the end, if there are more above the target; returns whether there
+    were. For a log that is cut in several turns (`MAX_SEGMENTS_CUT_PER_TURN`)."""
+    end = state.segments.first_of_last(MAX_SEGMENTS_CUT_PER_TURN)
+    if end <= max(target, state.segments.first_base_offset):
+        return False
+    truncate_to(state, end)
     return True
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.kraft.solo import CLUSTER_ID, Solo, begin, fetched
-from tidelog.config import QuorumConfig
+from tidelog.config import LogConfig, QuorumConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.kraft.fetcher import MAX_PROBE_WAIT_MS
@@ -121,6 +121,26 @@ def test_the_log_is_cut_to_the_last_common_epoch(
     request = in_flight(solo)
     assert request is not None
     assert request.fetch_offset == left
+
+
+def test_a_log_of_many_segments_is_cut_a_few_a_turn() -> None:
+    """BoundedTurn. Goal: the leader is asked again in between, from where the log ends then, until
+    both agree."""
+    solo = Solo(state=ElectionState(4))
+    solo.log.reconfigure(LogConfig(segment_bytes=1))
+    for _ in range(10):
+        solo.log.append_as_follower(solo.next_batch(1), 1)
+    solo.start()
+    solo.ask(begin(leader_epoch=4))
+    ends = []
+    while solo.log.log_end_offset > 2:
+        answer(solo, diverging_epoch=EpochEndOffset(1, 2))
+        solo.settle(10)
+        request = in_flight(solo)
+        assert request is not None and request.fetch_offset == solo.log.log_end_offset
+        ends.append(request.fetch_offset)
+    assert ends == [6, 3, 2]
+    assert len(solo.log.segments) == 3
 
 
 def test_cutting_what_is_committed_stops_the_node() -> None:

@@ -9,6 +9,10 @@ from tidelog.env.instant import Instant
 from tidelog.kraft.log_cleaning import CLEAN_INTERVAL_MS
 from tidelog.kraft.messages import QuorumFetchResponse, SnapshotId
 from tidelog.kraft.snapshots import SnapshotWriter
+from tidelog.limits import METADATA_DELETION_PAUSE_MS
+from tidelog.log.loading import open_log
+from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.model import METADATA_PARTITION
 
 TINY = QuorumConfig(max_retention_bytes=0)
 
@@ -35,6 +39,17 @@ def grown(config: QuorumConfig, records: int = 12) -> tuple[Solo, int]:
     return solo, 0
 
 
+def delete_all(solo: Solo, now: int) -> list[int]:
+    """Waits until no segment is left below the log's start; returns how many there were each time
+    that one was due."""
+    counts = []
+    while solo.log.segments.count_below(solo.log.log_start_offset):
+        counts.append(len(solo.log.segments))
+        now += METADATA_DELETION_PAUSE_MS
+        solo.settle(now)
+    return counts
+
+
 def test_the_newest_snapshot_stays_whatever_the_bound() -> None:
     """Goal: one is always needed, and alone it moves nothing."""
     solo, now = grown(TINY)
@@ -51,10 +66,53 @@ def test_the_log_begins_at_the_next_snapshot() -> None:
     make(solo, 9, now)
     assert solo.core.snapshots.ids == [(9, 1)]
     assert solo.log.log_start_offset == 9
+    delete_all(solo, now)
     assert solo.log.segments[0].base_offset == 9
     assert solo.log.log_end_offset == 13
     names = solo.disk.list_dir("__cluster_metadata-0")
     assert min(name for name in names if name.endswith(".log")) == f"{9:020d}.log"
+
+
+def test_segments_go_one_a_turn() -> None:
+    """BoundedTurn (quorum seed 1966978021: both voters deleted seven at once, on disks a hundred
+    times as slow as usual, and the leader missed its majority). Goal: the log begins at the
+    snapshot at once, the next snapshot waits for the files of the last one, and none is left."""
+    solo, now = grown(TINY)
+    make(solo, 5, now)
+    make(solo, 9, now)
+    before = len(solo.log.segments)
+    make(solo, 11, now)
+    assert (len(solo.log.segments), solo.log.log_start_offset) == (before, 9)
+    assert solo.quorum.deadline() is not None
+    counts = delete_all(solo, now)
+    assert counts == list(range(before, before - len(counts), -1))
+    later = now + (len(counts) + 1) * METADATA_DELETION_PAUSE_MS
+    solo.settle(later)
+    delete_all(solo, later)
+    assert (solo.log.segments[0].base_offset, solo.log.log_start_offset) == (11, 11)
+    assert solo.core.snapshots.ids == [(11, 1)]
+
+
+def test_segments_that_a_former_process_left_go() -> None:
+    """Goal: an end between two of them leaves a log that begins at its snapshot."""
+    solo, now = grown(TINY)
+    make(solo, 5, now)
+    make(solo, 9, now)
+    solo.settle(now + METADATA_DELETION_PAUSE_MS)
+    assert solo.log.segments.count_below(9) > 1
+    solo.log = open_log(
+        LogEnv(solo.disk, solo.effects, solo.log.env.trace),
+        METADATA_PARTITION,
+        LogConfig(segment_bytes=1),
+        Checkpoints(),
+        clean=False,
+        wall_ms=WALL_ZERO_MS,
+    )
+    solo.make_quorum()
+    solo.start(now)
+    assert solo.log.log_start_offset == 9
+    delete_all(solo, now)
+    assert solo.log.segments[0].base_offset == 9
 
 
 @pytest.mark.parametrize(("spare", "kept"), [(0, 2), (-1, 1)])

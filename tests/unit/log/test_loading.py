@@ -714,7 +714,7 @@ def test_segments_that_were_being_deleted_are_no_damage(deletions: int, power_is
     assert len(bench.log.segments) > 4
     disk.deletions_left = deletions
     with pytest.raises(KeyboardInterrupt):
-        bench.log.delete_segments_below_start()
+        bench.log.delete_segments_below(25, 1 << 30)
     disk.deletions_left = 1 << 30
     log = bench.reopen_after_power_cut() if power_is_cut else bench.reopen_after_kill()
     assert bench.directory.damaged == {}

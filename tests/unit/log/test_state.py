@@ -21,18 +21,23 @@ def test_the_log_start_never_passes_the_watermark() -> None:
 
 
 def test_segments_below_the_log_start_go() -> None:
-    """Goal: whole ones only, the active one never, producer snapshots with them."""
+    """Goal: whole ones only, the active one never, producer snapshots with them; no more than asked
+    for, the oldest first."""
     bench = LogBench()
     for _ in range(4):
         bench.append(count=2)
         bench.roll()
-    bench.log.update_high_watermark(8)
-    assert bench.log.delete_segments_below_start() == 0
-    bench.log.maybe_raise_log_start_offset(5)
-    assert bench.log.delete_segments_below_start() == 2
-    assert [segment.base_offset for segment in bench.log.segments] == [4, 6, 8]
-    bench.log.maybe_raise_log_start_offset(8)
-    assert bench.log.delete_segments_below_start() == 2
-    assert [segment.base_offset for segment in bench.log.segments] == [8]
-    assert bench.log.delete_segments_below_start() == 0
-    bench.log.check()
+    log = bench.log
+    log.update_high_watermark(8)
+    log.delete_segments_below(log.log_start_offset, 9)
+    assert len(log.segments) == 5
+    log.maybe_raise_log_start_offset(5)
+    assert log.segments.count_below(5) == 2
+    log.delete_segments_below(log.log_start_offset, 1)
+    assert [segment.base_offset for segment in log.segments] == [2, 4, 6, 8]
+    log.delete_segments_below(log.log_start_offset, 1)
+    assert [segment.base_offset for segment in log.segments] == [4, 6, 8]
+    log.maybe_raise_log_start_offset(8)
+    log.delete_segments_below(log.log_start_offset, 9)
+    assert [segment.base_offset for segment in log.segments] == [8]
+    log.check()

@@ -31,6 +31,7 @@ COSTLY = [
     ("cluster", "all", 25141605),
     ("cluster", "all", 56481946),
     ("quorum", "all", 25141948),
+    ("quorum", "all", 1966978021),
 ]
 
 FRESH = [

@@ -85,7 +85,7 @@ def test_segments_go_one_a_turn() -> None:
     assert (len(solo.log.segments), solo.log.log_start_offset) == (before, 9)
     assert solo.quorum.deadline() is not None
     counts = delete_all(solo, now)
-    assert counts == list(range(before, before - len(counts), -1))
+    assert len(counts) > 3 and counts == list(range(before, before - len(counts), -1))
     later = now + (len(counts) + 1) * METADATA_DELETION_PAUSE_MS
     solo.settle(later)
     delete_all(solo, later)

@@ -2,7 +2,8 @@
 
 from typing import Any, Final
 
-from tidelog.log import copying
+from tidelog.log import copying, directories
+from tidelog.log.log import Log
 from tidelog.replication.moves import ReplicaMoves
 from tidelog.sim.ablations.safeguard import Original, guard_of_cluster
 
@@ -14,6 +15,12 @@ def _end_at_once(swap: Original, self: ReplicaMoves, partition: Any, move: Any, 
         self._end(partition.topic_partition, move, move.source, now)
 
 
+def _forget_epochs(hand_over: Original, current: Log, future: Log) -> None:
+    """The copy takes the log's place without its leader epochs."""
+    hand_over(current, future)
+    future.epochs.clear()
+
+
 SAFEGUARDS: Final = (
     guard_of_cluster(
         "several-disks", "copies-follow-cuts", "a copy with records that its log has given up"
@@ -21,5 +28,10 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "several-disks", "former-logs-stay", "a power cut after which neither log is complete"
     ).wrapped(ReplicaMoves, "_swap", _end_at_once),
+    guard_of_cluster(
+        "several-disks",
+        "copies-keep-epochs",
+        "a log that cannot say which leader wrote its records",
+    ).wrapped(directories, "hand_over", _forget_epochs),
 )
 """Of moves between log directories."""

@@ -109,6 +109,10 @@ class FailureDetector:
             peer = self._peers[peer_id]
             if peer.next_probe <= now:
                 wait_ms = SLOW_PROBE_INTERVAL_MS if peer.suspected else PROBE_INTERVAL_MS
+                if peer.refused_since is not None and not peer.suspected:
+                    # The last probe comes when the grace period ends, not up to an interval later.
+                    left_ms = peer.refused_since + self._grace_ms - now
+                    wait_ms = min(wait_ms, left_ms) if left_ms > 0 else wait_ms
                 peer.next_probe = Instant(now + wait_ms)
                 self._probes.append(peer_id)
 

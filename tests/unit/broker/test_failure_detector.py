@@ -50,6 +50,20 @@ def test_refusals_for_the_whole_grace_period_make_a_suspect(detector):
     assert detector.suspected == [2]
 
 
+def test_the_last_probe_comes_when_the_grace_period_ends(detector):
+    """Not an interval later, when the first refusal took longer than the last."""
+    lose(detector, 0, CloseReason.PEER)
+    assert probed(detector, 0) == [2]
+    now = 3
+    lose(detector, now)
+    while not detector.suspected:
+        due_at = detector.deadline()
+        assert due_at is not None and probed(detector, due_at) == [2]
+        now = due_at
+        lose(detector, now)
+    assert now == 3 + GRACE_MS
+
+
 def test_it_is_calm_when_there_is_nothing_to_ask_or_to_take(detector):
     assert detector.is_calm
     lose(detector, 0)

@@ -147,6 +147,13 @@ KNOWN: Final[tuple[Known, ...]] = (
     ),
     Known(K.JOIN_GROUP, "error_code", _GONE_GROUP, _is_unknown_without_protocols),
     Known(
+        K.JOIN_GROUP,
+        "(waiting)",
+        "A member that waits for a generation and joins again on another connection: Kafka never "
+        "answers the former request. Tidelog answers it with REBALANCE_IN_PROGRESS.",
+        _is_never,
+    ),
+    Known(
         K.PRODUCE,
         "log_append_time",
         "To a batch that is there already Kafka answers with the time of its last record as that "
@@ -186,20 +193,6 @@ KNOWN: Final[tuple[Known, ...]] = (
         "Tidelog assigns the partitions of a group within the heartbeat, so a group has no "
         "configurations of when and where that happens.",
         lambda step, difference: "consumer.assignment.interval.ms" in difference.kafka,
-    ),
-    Known(
-        K.JOIN_GROUP,
-        "generation_id",
-        "A member of the classic protocol takes the place of a static member of a consumer group "
-        "that has not left: Kafka names the generation 0. Tidelog names the epoch of the group.",
-        lambda step, difference: difference.kafka == "0",
-    ),
-    Known(
-        K.CONSUMER_GROUP_HEARTBEAT,
-        "member_epoch",
-        "A group whose first member is subscribed to nothing has the epoch 1 in Kafka and 2 in "
-        "Tidelog.",
-        _is_never,
     ),
     Known(
         K.CONSUMER_GROUP_HEARTBEAT,

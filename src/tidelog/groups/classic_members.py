@@ -88,6 +88,7 @@ class ClassicMembers:
             said = _said(request)
             draft = Draft(request.group_id, group)
             is_last = self._take_place(draft, request, member_id)
+            before = draft.group
             after = self._steps.advance(
                 draft, member_id, _wanted(draft, request, member_id, said), self._held(said), now
             )
@@ -98,12 +99,15 @@ class ClassicMembers:
                 named = request.member_id
             self._env.answer(reply_to, JoinGroupResult(error.code, named))
             return
+        generation = after.epoch
         if is_last and self._migration.may_downgrade(draft.group, ()):
-            is_new = draft.group.group_epoch > group.group_epoch
-            reason = RebalanceReason.STATIC_MEMBER_REPLACED if is_new else None
-            self._migration.downgrade(draft, reason, now)
+            reason = None
+            if draft.group.group_epoch > before.group_epoch:
+                # As in Kafka, it has no generation before the classic group has rebalanced.
+                reason, generation = RebalanceReason.STATIC_MEMBER_REPLACED, 0
+            self._migration.downgrade(draft, before, reason, now)
         result = JoinGroupResult(
-            ErrorCode.NONE, member_id, after.epoch, CONSUMERS, request.protocols[0].name
+            ErrorCode.NONE, member_id, generation, CONSUMERS, request.protocols[0].name
         )
         if self._env.write(draft.records, result, reply_to) is not ErrorCode.NONE:
             return

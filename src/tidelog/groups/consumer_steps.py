@@ -155,7 +155,8 @@ class ConsumerSteps:
                 regexes_at = now
         group = draft.group
         metadata_hash = topics.hash_of(group.topics())
-        is_other = group.epoch is None or group.epoch.metadata_hash != metadata_hash
+        known_hash = 0 if group.epoch is None else group.epoch.metadata_hash
+        is_other = known_hash != metadata_hash
         if changed or is_other:
             draft.write((Kind.EPOCH, "", GroupEpoch(group.group_epoch + 1, metadata_hash)))
         return Look(version, regexes_at)
@@ -287,7 +288,7 @@ class ConsumerSteps:
                 events.MemberRemoved(group_id=group_id, reason=reason, member_id=member_id)
             )
         if becomes_classic:
-            self._migration.downgrade(draft, RebalanceReason.DOWNGRADED, now)
+            self._migration.downgrade(draft, group, RebalanceReason.DOWNGRADED, now)
         else:
             metadata_hash = self._env.topics.hash_of(draft.group.topics())
             draft.write((Kind.EPOCH, "", GroupEpoch(group.group_epoch + 1, metadata_hash)))

@@ -148,16 +148,18 @@ class Migration:
             and len(group.subscriptions) - len(leaving) <= config.max_size
         )
 
-    def downgrade(self, draft: Draft, reason: RebalanceReason | None, now: Instant) -> None:
-        """Ends the consumer group of the draft, whose members are a classic one from then on. With
-        a reason it rebalances."""
+    def downgrade(
+        self, draft: Draft, before: ConsumerGroup, reason: RebalanceReason | None, now: Instant
+    ) -> None:
+        """Ends the consumer group of the draft, whose members are a classic one from then on, with
+        the generation and the assignments that it had before. With a reason it rebalances."""
         group = draft.group
-        classic = ClassicGroup(draft.group_id, GroupState.STABLE, group.group_epoch, CONSUMERS)
+        classic = ClassicGroup(draft.group_id, GroupState.STABLE, before.group_epoch, CONSUMERS)
         assignments = {}
         for member_id, each in group.subscriptions.items():
             assert each.classic is not None, f"{member_id} does not speak the classic protocol"
             protocols = tuple(GroupProtocol(*protocol) for protocol in each.classic.protocols)
-            assignments[member_id] = self.packed(each.classic, group.target(member_id))
+            assignments[member_id] = self.packed(each.classic, before.target(member_id))
             classic.add(
                 Member(
                     member_id=member_id,

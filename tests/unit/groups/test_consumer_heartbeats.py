@@ -151,6 +151,16 @@ def test_epochs(epoch, held, code):
     assert rig.beat(member_id="a", member_epoch=epoch, held=held).error_code is code
 
 
+@pytest.mark.parametrize("wanted", [{"topic_names": ()}, {"topic_names": None, "regex": "x.*"}])
+def test_a_first_member_that_wants_nothing_begins_no_epoch(wanted):
+    """As in Kafka, whose groups begin with the epoch 1."""
+    rig = Consumers()
+    asked = {"may_describe": lambda topic: True, **wanted}
+    assert rig.join("a", **asked).member_epoch == 1
+    assert rig.beat(member_id="a", member_epoch=1).error_code is ErrorCode.NONE
+    assert rig.join("b").member_epoch == 2
+
+
 def test_who_joins_again_is_taken_in_anew():
     rig = Consumers()
     a = trio(rig)[0]

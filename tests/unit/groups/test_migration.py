@@ -19,6 +19,7 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import CommitOffsets, GroupProtocol
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import TopicPartition
+from tidelog.wire.consumer_protocol import assignment_of
 
 ALL = partitions("t", *range(6))
 
@@ -251,6 +252,19 @@ def test_a_classic_process_takes_the_place_of_the_last_static_member():
     assert rig.coordinator.committed.get("g").consumer is None
     assert list(rig.coordinator.groups["g"].members) == [old.member_id]
     assert covered(old)
+
+
+def test_who_takes_that_place_has_no_generation_before_the_classic_group_has_one():
+    """As in Kafka, that group goes on from the epoch and the assignment of the former member."""
+    rig = Consumers()
+    former = rig.join("new", "t", instance_id="i")
+    values = {"group_instance_id": "i", "protocols": (GroupProtocol("range", said("none")),)}
+    taken = rig.ask(join(**values))
+    assert (taken.error_code, taken.generation_id) == (ErrorCode.NONE, 0)
+    held = assignment_of(rig.coordinator.groups["g"].members[taken.member_id].assignment)
+    assert len(held.partitions) == len(former.assigned) == 6
+    again = rig.ask(join(taken.member_id, **values))
+    assert (again.error_code, again.generation_id) == (ErrorCode.NONE, former.member_epoch + 1)
 
 
 def test_the_next_coordinator_goes_on_with_either():

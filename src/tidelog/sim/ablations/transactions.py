@@ -13,6 +13,7 @@ from tidelog.replication.verification import Verification
 from tidelog.rsm.log_records import InTransaction, LogRecord
 from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 from tidelog.transactions import transitions
+from tidelog.transactions.env import Env
 from tidelog.transactions.records import NO_PRODUCER_EPOCH, Transaction
 
 
@@ -40,6 +41,9 @@ SAFEGUARDS: Final = (
     ),
     guard("r30", "fenced-producers-go-on", "a producer that is fenced by itself").wrapped(
         transitions, "fence", _for_no_client
+    ),
+    guard("r31", "one-epoch-at-a-time", "epochs that no producer gets").replaced(
+        Env, "is_pending", lambda *_: False
     ),
     guard("r32", "open-transactions-are-loaded", "a commit without its first records").replaced(
         coordinator_log.LogLoader, "is_done", property(lambda _: True)

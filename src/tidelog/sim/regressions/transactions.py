@@ -1,6 +1,6 @@
 """Scenarios of transactions: what comes late, what waits, and what a new coordinator must know.
 
-Source: KIP-447, KIP-890; KAFKA-17754, KAFKA-19367, KAFKA-5600; Redpanda 6018, 9571.
+Source: KIP-447, KIP-890; KAFKA-17754, KAFKA-19367, KAFKA-9666, KAFKA-5600; Redpanda 6018, 9571.
 """
 
 from typing import Any
@@ -21,8 +21,13 @@ from tidelog.sim.regressions.coordinators import (
     CoordinatorClient,
 )
 from tidelog.sim.regressions.testbed import Testbed
+from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
 from tidelog.wire.values import error_of, millis
+
+_REPEATED = 10
+"""Requests for one epoch."""
 
 
 class _Writer(CoordinatorClient):
@@ -161,6 +166,41 @@ def r30_no_second_epoch(testbed: Testbed) -> None:
     assert writer.produce() is ErrorCode.NONE, "Setup: refused"
     writer.end(is_commit=True)
     _must_not_hang(writer, "the next transaction")
+
+
+def r31_no_epoch_is_burnt(testbed: Testbed) -> None:
+    """Asking again for an epoch that cannot be committed uses up no more of them.
+
+    Origin: KAFKA-9666, KAFKA-6119
+    Case: the peers of a coordinator are dead; a producer asks for its next epoch, gets no answer
+    and asks again, many times; the peers come back.
+    Must: the first request gets the next epoch, and one that comes later the one behind it.
+    """
+    writer = _Writer(testbed)
+    world, epoch = writer.world, writer.who["producer_epoch"]
+    coordinator = writer.coordinator(TRANSACTION)
+    peers = [each for each in writer.live() if each != coordinator]
+    for each in peers:
+        world.kill(each)
+    asked = make(
+        codec.request_class(ApiKey.INIT_PRODUCER_ID, 4),
+        transactional_id=NAME,
+        transaction_timeout=millis(60_000),
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    clients = [SimClient(world, coordinator) for _ in range(_REPEATED)]
+    for number, client in enumerate(clients):
+        client.send_frame(codec.encode_request(asked, number, NAME))
+        world.run_for(10)
+    assert not clients[0].waiting, "Setup: committed without peers"
+    for each in peers:
+        world.start(each)
+    world.run_for(5_000)
+    assert clients[0].waiting, "Setup: never committed"
+    found = writer.begin()
+    got = found.producer_epoch if error_of(found.error_code) is ErrorCode.NONE else None
+    testbed.must(got == epoch + 2, "NoEpochIsBurnt", f"epoch {got} behind {epoch}, asked for twice")
 
 
 def r32_open_transaction_fails_over(testbed: Testbed) -> None:

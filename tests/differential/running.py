@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tests.differential.comparison import Difference, Names, canonical, differences, error_codes
-from tests.differential.known import is_known
+from tests.differential.known import begins_a_group, is_known
 from tests.differential.sides import CLOSED, Side
 from tests.differential.steps import Step, resolve
 from tidelog.wire.api import ApiKey as K
@@ -125,7 +125,8 @@ class Pair:
                 if UNEXPECTED in error_codes(self.sides[0].answers[number]):
                     return Outcome(sent, None, ())
                 found = self._compare(by_number[number])
-                if self._is_chosen_by_hash(by_number[number], found):
+                is_by_hash = self._is_chosen_by_hash(by_number[number], found)
+                if is_by_hash or begins_a_group(by_number[number], found):
                     return Outcome(sent, None, ())
                 if found:
                     return Outcome(sent, by_number[number], found)

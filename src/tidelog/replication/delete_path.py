@@ -8,7 +8,7 @@ alive. One that is fenced is not waited for. It learns of the deletion when it c
     error                         when
     OFFSET_OUT_OF_RANGE           a negative offset (but -1, the high watermark) or one above the
                                   high watermark: what is not committed cannot be deleted
-    POLICY_VIOLATION              `cleanup.policy` lacks `delete`
+    POLICY_VIOLATION              `cleanup.policy` is `compact` alone
     NOT_LEADER_OR_FOLLOWER        this node does not lead, or ceased to while the request waited
     REQUEST_TIMED_OUT             the deadline came first; the deletion goes on all the same
 
@@ -24,7 +24,6 @@ Source: KIP-107; Kafka's DelayedDeleteRecords and Partition for the error codes.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
@@ -34,8 +33,6 @@ from tidelog.replication.messages import TO_HIGH_WATERMARK, DeletedRecords, Reco
 from tidelog.replication.partition import Partition
 from tidelog.replication.purgatory import DelayedDelete
 from tidelog.replication.shared import Env
-
-_DELETE: Final = "delete"
 
 
 class DeletePath:
@@ -86,8 +83,8 @@ class DeletePath:
 
     def delete_before(self, partition: Partition, offset: int) -> None:
         """The coordinator of a led partition needs nothing below this offset, which is committed.
-        Nothing happens where `cleanup.policy` lacks `delete`."""
-        if _DELETE in partition.log.config.cleanup_policy and _raise(partition.log, offset):
+        Nothing happens where `cleanup.policy` is `compact` alone."""
+        if _may_delete(partition.log) and _raise(partition.log, offset):
             self._env.changed.mark(partition, log_changed=False)
 
     # Completion -----------------------------------------------------------------------------
@@ -113,10 +110,16 @@ class DeletePath:
             self._env.answer(delayed)
 
 
+def _may_delete(log: Log) -> bool:
+    """As in Kafka, a topic that is neither compacted nor deleted loses records on request."""
+    policy = log.config.cleanup_policy
+    return "delete" in policy or "compact" not in policy
+
+
 def _raise(log: Log, offset: int) -> bool:
     """Raises the log start; returns whether it was lower. Raises `ProtocolError`."""
-    if _DELETE not in log.config.cleanup_policy:
-        raise ProtocolError(ErrorCode.POLICY_VIOLATION, f"cleanup.policy lacks `{_DELETE}`")
+    if not _may_delete(log):
+        raise ProtocolError(ErrorCode.POLICY_VIOLATION, "cleanup.policy is `compact` alone")
     if offset < 0:
         raise ProtocolError(ErrorCode.OFFSET_OUT_OF_RANGE, f"no offset `{offset}`")
     return log.maybe_raise_log_start_offset(offset)

@@ -103,6 +103,15 @@ def test_who_may_not_delete(cluster: Cluster) -> None:
     assert starts(cluster) == [0, 0, 0]
 
 
+def test_a_topic_with_no_policy_loses_records_on_request(cluster):
+    """As in Kafka, which refuses what is compacted and not deleted."""
+    cluster.feed.configure("orders", "cleanup.policy", "")
+    cluster.run(1)
+    asked = delete(cluster, 100)
+    cluster.run(0)
+    assert answered(cluster, asked) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
+
+
 def test_what_is_deleted_already_is_answered_at_once(cluster: Cluster) -> None:
     """With the low watermark, which is higher."""
     delete(cluster, 6)

@@ -20,6 +20,7 @@ LEFT_OUT: Final = frozenset(
         "throttle_time_ms",
         "throttle_time",
         "error_message",
+        "acknowledge_error_message",
         "host",
         "port",
         "rack",

@@ -207,7 +207,7 @@ def offset_rows(draft: Draft) -> list[dict[str, Any]]:
     )
     if all(row["committed_metadata"] == TOO_LONG for row in rows):
         # See `known.py`: a group none of whose offsets can be committed is in Kafka's memory only,
-        # and DescribeGroups does not find it, whoever joins.
+        # and DescribeGroups does not find it, even with members.
         rows[0]["committed_metadata"] = "note"
     return [{"name": topic, "topic_id": draft.topic_id(topic), "partitions": rows}]
 

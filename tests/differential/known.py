@@ -9,6 +9,8 @@ from tests.differential.steps import Step
 from tidelog.wire.api import ApiKey as K
 
 FIRST_LIST_WITH_STATES: Final = 4
+FIRST_COMMIT_WITH_NO_GROUP: Final = 9
+"""From then on OffsetCommit may answer GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION."""
 
 
 class Known(NamedTuple):
@@ -166,7 +168,10 @@ KNOWN: Final[tuple[Known, ...]] = (
         K.OFFSET_COMMIT,
         "error_code",
         _GONE_GROUP,
-        lambda step, difference: (difference.kafka, difference.tidelog) == ("25", "69"),
+        lambda step, difference: (
+            (difference.kafka, difference.tidelog)
+            == ("25", "69" if step.version >= FIRST_COMMIT_WITH_NO_GROUP else "22")
+        ),
     ),
     Known(K.OFFSET_DELETE, "topics", _GONE_GROUP),
     Known(K.ALTER_SHARE_GROUP_OFFSETS, "error_code", _GONE_GROUP, _is_never),

@@ -28,7 +28,7 @@ def test_snapshots_are_made_fetched_damaged_and_crashed_into() -> None:
         seen.add(type(event))
         seen.add((event.handler, event.decision))
 
-    for seed in (2, 13, 16, 343):
+    for seed in (2, 21, 181, 217):
         # Where work costs time these seeds meet other states.
         run = QuorumRun(seed, replace(draw_quorum(seed), slowness=0))
         run.cluster.watchers.append(watch)

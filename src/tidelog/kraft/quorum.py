@@ -288,14 +288,17 @@ class Quorum(QuorumCore):
         Raises `StorageError`.
         """
         end_offset, epoch = snapshot_id
-        if self.snapshots.is_busy or end_offset <= self.log.log_start_offset:
+        log_start = self.log.log_start_offset
+        # The one at the log's start is of use when it was lost.
+        least_end = log_start if self.wants_snapshot else log_start + 1
+        if self.snapshots.is_busy or end_offset < least_end:
             return None
         if self.snapshots.latest is not None and snapshot_id <= self.snapshots.latest:
             return None
         assert end_offset <= self.high_watermark, (
             f"snapshot {snapshot_id} above {self.high_watermark}"
         )
-        assert self.log.epoch_at(end_offset - 1) == epoch, (
+        assert end_offset == log_start or self.log.epoch_at(end_offset - 1) == epoch, (
             f"snapshot {snapshot_id}, the log has epoch {self.log.epoch_at(end_offset - 1)}"
         )
         entries = self.history.records_at(end_offset)

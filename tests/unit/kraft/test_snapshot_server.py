@@ -100,6 +100,22 @@ def test_a_damaged_snapshot_is_not_served() -> None:
     assert solo.quorum.wants_snapshot
 
 
+def test_a_lost_snapshot_is_made_again_before_there_are_more_records() -> None:
+    """Quorum seed 181: a follower waited for the snapshot at the log's start, which its leader had
+    found damaged, and the leader waited for the next record. Goal: only that one, and only then."""
+    solo, now = leader_with(ID, log_start=6)
+    assert solo.quorum.begin_snapshot(ID, now) is None
+    solo.disk.flip_bit(path_of(ID), 700)
+    ask(solo, now)
+    assert solo.quorum.begin_snapshot(SnapshotId(5, 1), now) is None
+    writer = solo.quorum.begin_snapshot(ID, now)
+    assert writer is not None
+    writer.finish()
+    solo.settle(now)
+    assert ask(solo, now).error_code is ErrorCode.NONE
+    solo.quorum.check()
+
+
 def test_without_its_snapshot_the_log_begins_at_the_next() -> None:
     """SnapshotAtLogStart. Goal: the invariant holds again at once."""
     later = SnapshotId(8, 1)

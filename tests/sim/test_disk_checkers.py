@@ -8,6 +8,7 @@ from tidelog.env.prng import Prng
 from tidelog.kraft.messages import SnapshotId
 from tidelog.kraft.snapshot_format import snapshot_name
 from tidelog.log.checkpoint import (
+    LOG_START_FILE,
     RECOVERY_POINT_FILE,
     encode_epochs,
     encode_offsets,
@@ -99,6 +100,16 @@ def test_an_epoch_file_begins_at_the_log_start():
     disk = disk_with(0, 1, 2)
     disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([(0, 2)]))
     assert scrub(disk, settled=True) == []
+
+
+@pytest.mark.parametrize(("log_start", "is_sound"), [(1, False), (2, True)])
+def test_of_batches_below_the_log_start_no_epoch_is_known(log_start, is_sound):
+    """A log that retention has emptied, and whose only segment stays, has no epochs (seed 13)."""
+    disk = disk_with(0, 1)
+    disk.delete("t-0/leader-epoch-checkpoint")
+    for name, offset in ((RECOVERY_POINT_FILE, 2), (LOG_START_FILE, log_start)):
+        disk.replace(name, encode_offsets({TopicPartition("t", 0): offset}))
+    assert (scrub(disk, settled=True) == []) is is_sound
 
 
 def test_an_epoch_file_may_lag_while_the_node_works():

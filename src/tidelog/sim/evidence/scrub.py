@@ -72,6 +72,7 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
     found = list(_scrub_root(disk))
     cleaned = _offsets_in(disk, checkpoint.CLEANER_FILE)
     recovery_points = _offsets_in(disk, checkpoint.RECOVERY_POINT_FILE)
+    log_starts = _offsets_in(disk, checkpoint.LOG_START_FILE)
     for name in disk.list_dir():
         partition = parse_partition_name(name)
         if partition is not None:
@@ -79,7 +80,11 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
             files, batches, complaints = _scrub_segments(disk, name, may_have_gaps)
             complaints += _scrub_small(files)
             if settled:
-                complaints += _scrub_epochs(files, batches, recovery_points.get(partition, 0))
+                log_start, claimed_to = (
+                    log_starts.get(partition, 0),
+                    recovery_points.get(partition, 0),
+                )
+                complaints += _scrub_epochs(files, batches, log_start, claimed_to)
             found += (f"{name}/{complaint}" for complaint in complaints)
     return found
 
@@ -183,7 +188,7 @@ def _scrub_small(files: dict[str, bytes]) -> Iterator[str]:
 
 
 def _scrub_epochs(
-    files: Mapping[str, bytes], batches: list[ScrubbedBatch], recovery_point: int
+    files: Mapping[str, bytes], batches: list[ScrubbedBatch], log_start: int, recovery_point: int
 ) -> Iterator[str]:
     """The epoch file says of every batch in which epoch it was written. Of batches below the log
     start, which leave with their segment, it says nothing. A log of which the recovery point claims
@@ -195,7 +200,7 @@ def _scrub_epochs(
         entries = checkpoint.decode_epochs(data or b"")
     except checkpoint.CheckpointDamaged:
         return
-    first_offset = entries[0][1] if entries else 0
+    first_offset = max(log_start, entries[0][1] if entries else 0)
     for batch in batches:
         if batch.base_offset < first_offset:
             continue

@@ -19,6 +19,8 @@ from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.world import World
 from tidelog.sim.faults.damage import damage
 from tidelog.sim.scenarios.fault_kinds import DiskFault
+from tidelog.wire.api import ApiKey
+from tidelog.wire.values import millis
 
 SMALL_SEGMENTS = {"log_segment_bytes": "1048576"}
 VALUES = [b"%06d" % index + b"v" * 60_000 for index in range(60)]
@@ -381,6 +383,41 @@ def test_a_young_log_with_group_commit_outlives_its_topic_id(damage, restarts):
     answer = SimClient(world, owner).fetch("t", 0, 0).partitions[0]
     assert values_of_one(answer) == [b"kept"]
     assert host.disk.read_file(path) == good
+
+
+@pytest.mark.parametrize("loses_segment", [False, True])
+@pytest.mark.parametrize("change", [zeroed, None], ids=["zeroed", "missing"])
+def test_records_of_a_deleted_topic_do_not_come_back_with_a_damaged_topic_id(change, loses_segment):
+    """LogMatching (seed 885). Goal: a follower whose log cannot say its topic gets all records from
+    the leader; offsets and epochs alone make it look complete. Method: while it is down its topic
+    id is damaged, and the topic is deleted and made again, with as many records; in one case a
+    segment is missing, too, so that the log is in quarantine first."""
+    case = damaged(3)
+    world = case.world
+    away = next(node_id for node_id in world.hosts if node_id != case.leader)
+    world.stop(away)
+    world.run_until(lambda: world.hosts[away].node is None)
+    disk, path = world.hosts[away].disk, "t-0/partition.metadata"
+    identity = disk.read_file(path)
+    disk.delete(path)
+    if change is not None:
+        disk.replace(path, change(identity))
+    if loses_segment:
+        disk.delete(case.files(away, ".log")[1])
+    client = SimClient(world, case.leader)
+    asked = [{"name": "t", "topic_id": None}]
+    client.call(ApiKey.DELETE_TOPICS, 6, topics=asked, timeout=millis(10_000))
+    world.run_until(lambda: partition(world, "t") is None)
+    assert client.create_topic("t") == ErrorCode.NONE
+    world.run_until(lambda: partition(world, "t") is not None)
+    leader = SimClient(world, partition(world, "t").leader)
+    for value in VALUES:
+        answer = leader.produce("t", 0, [value[::-1]])
+        assert answer.partitions[0].error_code is ErrorCode.NONE
+    world.start(away)
+    case.until_healed()
+    assert len({case.log_bytes(node_id) for node_id in (1, 2, 3)}) == 1
+    assert case.said("open: set aside") or loses_segment
 
 
 @pytest.mark.parametrize("length", [100, 90])

@@ -307,6 +307,10 @@ class LogDirectories:
         """Takes a log out of service because its files are damaged."""
         self._holder_of(key).quarantine(key, error)
 
+    def doubt_all(self, key: TopicPartition) -> None:
+        """Nothing of a damaged log is to be kept by its repair."""
+        self._holder_of(key).doubt_all(key)
+
     def repaired(self, key: TopicPartition, topic_id: TopicId, config: LogConfig) -> Pieces[Log]:
         """Removes what is damaged of a log and all behind it. Raises `StorageError`."""
         directory = self._holder_of(key)

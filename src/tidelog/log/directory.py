@@ -408,6 +408,10 @@ class LogDirectory:
                 self.quarantine(topic_partition, error)
         return topic_partition not in self.damaged
 
+    def doubt_all(self, topic_partition: TopicPartition) -> None:
+        """Nothing of a damaged log is to be kept by its repair."""
+        self.damaged[topic_partition] = self.damaged[topic_partition]._replace(base_offset=0)
+
     def repaired(
         self,
         topic_partition: TopicPartition,

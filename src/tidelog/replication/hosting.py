@@ -16,6 +16,12 @@ topic, and a write that went astray the id of a topic that is somewhere else. Ta
 replica that counts as complete would throw its log away and could be elected with an empty one. Two
 ids that are drawn at random differ in about 64 bits; one character of the file is 6 bits.
 
+**Unknown topic ids.** A log that cannot say its topic's id may have the records of a topic that was
+deleted, and created again under the same name while the node was down. Offsets and leader epochs of
+both begin at 0, so a follower that kept the records could pass for one that has the leader's. Where
+another replica leads and the cluster does not count on this one, nothing of the log is kept. Else
+the topic is taken to be the present one: the records may exist nowhere else.
+
 Source: KIP-516 (topic ids), KIP-631, KIP-903.
 """
 
@@ -25,7 +31,7 @@ from typing import Final, NamedTuple
 
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
-from tidelog.model import NO_EPOCH, ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.model import NO_EPOCH, NO_LEADER, ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.replication.partition import Partition
 
 _MOST_FLIPPED_BITS: Final = 8
@@ -123,3 +129,15 @@ def is_damaged_id(found: TopicId, name: str, image: MetadataImage) -> bool:
         return False
     flipped = int.from_bytes(found) ^ int.from_bytes(topic.topic_id)
     return flipped.bit_count() <= _MOST_FLIPPED_BITS or found in image.topics_by_id
+
+
+def is_unknown_id(found: TopicId, topic_id: TopicId, image: MetadataImage) -> bool:
+    """Whether `found`, in the directory of a topic with `topic_id`, does not say whose records lie
+    there: it could not be read, or is that of a topic with another name."""
+    return found == ZERO_TOPIC_ID or (found != topic_id and found in image.topics_by_id)
+
+
+def has_other_leader(partition: PartitionImage, node_id: int) -> bool:
+    """Whether a replica leads that has all committed records, and nobody counts on this node's."""
+    counted = (*partition.isr, *partition.eligible_leaders)
+    return partition.leader not in (NO_LEADER, node_id) and node_id not in counted

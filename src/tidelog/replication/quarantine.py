@@ -50,7 +50,7 @@ from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, TopicId, TopicPartition
 from tidelog.replication.directory_reports import DirectoryReports
 from tidelog.replication.events import damage as events
-from tidelog.replication.hosting import is_damaged_id
+from tidelog.replication.hosting import is_damaged_id, is_unknown_id
 from tidelog.replication.shared import Env
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
@@ -215,7 +215,10 @@ class Quarantine:
     def _begin_repair(
         self, key: TopicPartition, topic_id: TopicId, config: LogConfig, reason: events.RepairReason
     ) -> None:
-        case = self.cases[key]
+        case, damage = self.cases[key], self._directories.damaged[key]
+        is_unknown = is_unknown_id(damage.topic_id, topic_id, self._env.hosted.image)
+        if is_unknown and reason is events.RepairReason.LEADER_KNOWN:
+            self._directories.doubt_all(key)
         case.repair, case.reason = self._directories.repaired(key, topic_id, config), reason
 
     def _repair(self, key: TopicPartition, topic_id: TopicId, case: Case, leader: int) -> bool:

@@ -37,7 +37,7 @@ from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.events import roles as events
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
-from tidelog.replication.hosting import Host, is_damaged_id
+from tidelog.replication.hosting import Host, has_other_leader, is_damaged_id, is_unknown_id
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.messages import DirectoryOffline, LogDirFailed
 from tidelog.replication.partition import Partition
@@ -136,6 +136,10 @@ class Roles:
         directories, hosted = self.env.directories, self.env.hosted
         config = hosted.log_configs(key.topic)
         log = directories.logs.get(key)
+        if log is not None and self._may_be_of_former_topic(log, decision):
+            self.env.trace.event(events.UnknownLogSetAside(partition=key))
+            directories.set_aside(key)
+            log = None
         if log is not None and log.topic_id == ZERO_TOPIC_ID:
             log.assign_topic_id(topic_id)
         if log is not None and is_damaged_id(log.topic_id, key.topic, hosted.image):
@@ -158,6 +162,12 @@ class Roles:
             return directories.create(key, topic_id, config, wanted)
         log.reconfigure(config)
         return log
+
+    def _may_be_of_former_topic(self, log: Log, decision: Host) -> bool:
+        """Whether nothing shows whose records a log has, and a leader can send the right ones."""
+        _, topic_id, image = decision
+        is_unknown = is_unknown_id(log.topic_id, topic_id, self.env.hosted.image)
+        return is_unknown and log.log_end_offset > 0 and has_other_leader(image, self.env.node_id)
 
     def _change_role(self, partition: Partition, decision: Host, now: Instant) -> None:
         image = decision.image

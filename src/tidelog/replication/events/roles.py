@@ -73,6 +73,17 @@ class TopicIdRestored(PartitionEvent):
     reason: ClassVar = "`partition.metadata` has an id that no topic of this name can have"
 
 
+@event("open", "set aside", level=Level.WARN)
+class UnknownLogSetAside(PartitionEvent):
+    """A log cannot say of which topic its records are; its directory is kept under another name,
+    and the leader sends its records."""
+
+    reason: ClassVar = "`partition.metadata` does not show whose records these are"
+    hint: str = (
+        "delete the directory that ends in `-stray` when its records are not needed any more"
+    )
+
+
 @event("remove_strays", "set aside", level=Level.WARN)
 class StraySetAside(PartitionEvent):
     """The metadata does not place a log on this node; its directory is kept under another name."""

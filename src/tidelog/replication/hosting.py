@@ -138,6 +138,6 @@ def is_unknown_id(found: TopicId, topic_id: TopicId, image: MetadataImage) -> bo
 
 
 def has_other_leader(partition: PartitionImage, node_id: int) -> bool:
-    """Whether a replica leads that has all committed records, and nobody counts on this node's."""
+    """Whether a replica leads that has all committed records, and this node's is not counted on."""
     counted = (*partition.isr, *partition.eligible_leaders)
     return partition.leader not in (NO_LEADER, node_id) and node_id not in counted

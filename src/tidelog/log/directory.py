@@ -455,7 +455,7 @@ class LogDirectory:
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
         crash. It is never above an announced truncation (*ClaimBeforeCut*)."""
-        claims = {key: min(log.recovery_point, log.announced_end) for key, log in self._all_logs()}
+        claims = {key: log.claimed_end for key, log in self._all_logs()}
         self._claim(claims, subject)
 
     def checkpoint_cleaned(self) -> None:

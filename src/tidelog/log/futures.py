@@ -184,10 +184,7 @@ class FutureLogs:
     def keep_replaced(self, key: TopicPartition, log: Log) -> None:
         """The log is closed: its copy is in service."""
         self.replaced[key] = Checkpoints(
-            min(log.recovery_point, log.announced_end),
-            log.log_start_offset,
-            log.high_watermark,
-            cleaned_to=log.cleaned_to,
+            log.claimed_end, log.log_start_offset, log.high_watermark, cleaned_to=log.cleaned_to
         )
 
     def drop_replaced(self, key: TopicPartition) -> None:

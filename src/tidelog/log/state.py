@@ -90,6 +90,14 @@ class LogState:
             return self.high_watermark
         return max(unstable, self.log_start_offset)
 
+    @property
+    def claimed_end(self) -> int:
+        """Exclusive: checkpoints may say that everything below it is durable. 0 while no record of
+        the log is: then the name of its first segment need not be durable either, and after a
+        crash it would be missed (*NoFalseDamage*). Never above an announced cut."""
+        end = min(self.recovery_point, self.announced_end)
+        return end if end > self.segments.first_base_offset else 0
+
     def update_high_watermark(self, value: int) -> bool:
         """Sets it, clamped to [log start, log end]; returns whether it changed."""
         clamped = max(self.log_start_offset, min(value, self.log_end_offset))

@@ -76,10 +76,10 @@ class Durability:
         partition = self._hosted_by(subject)
         if partition is None:
             return
-        was_durable = partition.log.recovery_point > 0
+        was_durable = partition.log.claimed_end > 0
         partition.log.on_flushed(subject)
         if subject.completes:
-            self._first_flush |= not was_durable and partition.log.recovery_point > 0
+            self._first_flush |= not was_durable and partition.log.claimed_end > 0
             partition.on_flushed()
             self._env.changed.mark(partition)
 

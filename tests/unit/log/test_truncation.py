@@ -2,9 +2,12 @@
 
 from itertools import product
 
+import pytest
+
 from tests.unit.log.cleaning.bench import CleaningBench, full
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
+from tidelog.log.rolling import request_flush
 from tidelog.model import EpochEndOffset
 from tidelog.records.batch import iter_headers
 
@@ -111,3 +114,25 @@ def test_a_cut_into_a_gap_of_a_compacted_log() -> None:
         log.verify()
         assert bench.directory.damaged == {}
         assert log.log_end_offset == (2 if has_record else 1), (has_record, restart)
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_a_log_that_begins_anew_claims_nothing_before_a_record_is_durable(is_flushed: bool) -> None:
+    """NoFalseDamage (seed 13: a log ended at 0 after a power cut, 28 was said to be durable). Goal:
+    the first segment's name may be lost with its records, until they are durable."""
+    bench = LogBench()
+    bench.append(count=3)
+    bench.log.truncate_fully_and_start_at(28)
+    bench.append(count=2)
+    if is_flushed:
+        request_flush(bench.log)
+        bench.settle()
+    assert bench.log.claimed_end == (30 if is_flushed else 0)
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.log.announced_end = 29
+    assert bench.log.claimed_end == (29 if is_flushed else 0)
+    bench.log.close()
+    bench.disk.delete(f"{PARTITION}/{28:020}.log")
+    bench.directory = bench._open()
+    assert set(bench.directory.damaged) == ({PARTITION} if is_flushed else set())

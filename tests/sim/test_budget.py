@@ -106,6 +106,21 @@ def test_beside_a_damaged_node_no_other_ends_uncleanly_group_commit_or_not():
     assert budget.may_end_uncleanly(leader)
 
 
+def test_a_leader_epoch_that_is_flipped_is_damage_that_no_checksum_shows():
+    """Seed 73000151 of an older version: the damage counted as repaired, and a checker read it."""
+    world, client, leader = led_world(1, log_flush_interval_messages="1")
+    second = next(node_id for node_id in (1, 2, 3) if node_id != leader)
+    for _ in range(2):
+        assert client.produce("t", 0, [b"v"]).partitions[0].error_code is ErrorCode.NONE
+    world.run_for(1_000)
+    budget = Budget(world, group_commit=True)
+    budget.note(leader, Harm.DAMAGED)
+    assert budget.may_end_uncleanly(second), "nothing is damaged yet"
+    world.hosts[leader].disk.flip_bit("t-0/00000000000000000000.log", 8 * 12 + 5)
+    budget.note(leader, Harm.DAMAGED)
+    assert not budget.may_end_uncleanly(second)
+
+
 def test_beside_an_unclean_node_no_other_is_damaged_group_commit_or_not():
     world, _, leader = led_world()
     second = next(node_id for node_id in (1, 2, 3) if node_id != leader)

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from tidelog.sim.engine.world import World
-from tidelog.sim.faults import links, processes
+from tidelog.sim.faults import disks, links, processes
 from tidelog.sim.faults.arena import Arena, Lasting
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.faults.nemesis import Nemesis
 from tidelog.sim.runs.cluster import ClusterRun
-from tidelog.sim.scenarios.fault_kinds import FaultKind
+from tidelog.sim.scenarios.fault_kinds import DiskFault, FaultKind
 from tidelog.sim.scenarios.swarm import draw_plain, stream
 
 
@@ -75,6 +75,24 @@ def test_healing_ends_what_still_lasts():
     one.end_all()
     world.run_for(100_000)
     assert (ended, one.stopped, one.fired["cut"]) == (["cut"], True, 1)
+
+
+def test_with_a_stall_the_flush_ends_that_it_held_up():
+    """Seed 74000600 of an older version: a flush went on for 20 s after the disk was well again,
+    and the voter that waited for it was silent while everything was to heal."""
+    world = World(1)
+    world.start_all()
+    one = arena(world)
+    one.strike(DiskFault.STALL, disks.DEVICE_STRIKES[DiskFault.STALL])
+    (host,) = (each for each in world.hosts.values() if each.flush_ms[1] >= 1_000)
+    host.flush_ms = (20_000, 20_000)
+    world.run_until(lambda: host.flushing is not None and host.disk_queue)
+    held_up = host.flushing
+    world.run_for(200)
+    assert host.flushing is held_up
+    one.end_all()
+    world.run_for(host.flush_ms[1] + 1)
+    assert host.flushing is not held_up
 
 
 def test_what_a_process_met_on_its_disk_ends_with_it():

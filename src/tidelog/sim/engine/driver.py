@@ -249,21 +249,29 @@ class Driver:
         self._network.connect((host.name, connection_id), (target, port), wanted, done)
 
     def _begin_flush(self, host: Host) -> None:
-        if host.disk_busy or not (host.metadata_queue or host.disk_queue):
+        if host.flushing or not (host.metadata_queue or host.disk_queue):
             return
-        host.disk_busy = True
         first = host.metadata_queue.popleft() if host.metadata_queue else host.disk_queue.popleft()
         number, work = (first.disk, first.work) if isinstance(first, effects.OnDisk) else (0, first)
-        life = host.life
+        self._end_later(host, (number, work))
+
+    def hurry_flush(self, host: Host) -> None:
+        """The disk works at its usual pace again, also at what it is at."""
+        if host.flushing:
+            number, work = host.flushing
+            self._end_later(host, (number, work))
+
+    def _end_later(self, host: Host, flushing: tuple[int, effects.Flush | effects.Replace]) -> None:
+        host.flushing, life = flushing, host.life
         delay = self._prng.between(*host.flush_ms)
-        self._simulation.at(delay, lambda: self._complete(host, life, number, work))
+        self._simulation.at(delay, lambda: self._complete(host, life, flushing))
 
     def _complete(
-        self, host: Host, life: int, number: int, work: effects.Flush | effects.Replace
+        self, host: Host, life: int, flushing: tuple[int, effects.Flush | effects.Replace]
     ) -> None:
-        if host.life != life:
+        if host.life != life or host.flushing is not flushing:
             return
-        host.disk_busy = False
+        host.flushing, (number, work) = None, flushing
         self._begin_flush(host)
         try:
             _make_durable(host.disks[number], work)

@@ -59,8 +59,9 @@ class Host:
     # What the disks have to do, one after the other; the metadata's own lane goes first.
     metadata_queue: deque[Flush | Replace] = field(default_factory=deque)
     disk_queue: deque[Flush | Replace | OnDisk] = field(default_factory=deque)
-    # Whether the disk is at work.
-    disk_busy: bool = False
+    # The work that the disk is at, with the number of the disk: another object for each time that
+    # an end is set for it.
+    flushing: tuple[int, Flush | Replace] | None = None
     # Wall time minus the world's time.
     wall_offset_ms: int = 0
     # The machine's own clock: it read `clock_start` at the world's `clock_since`, and from there on
@@ -113,7 +114,7 @@ class Host:
     @property
     def disk_idle(self) -> bool:
         """Whether the disk has done all that the process has asked of it."""
-        return not (self.disk_busy or self.metadata_queue or self.disk_queue)
+        return not (self.flushing or self.metadata_queue or self.disk_queue)
 
     @property
     def busy(self) -> bool:

@@ -186,7 +186,7 @@ class World(Simulation):
         host.connecting.clear()
         host.metadata_queue.clear()
         host.disk_queue.clear()
-        host.disk_busy = False
+        host.flushing = None
         if host.loop is not None:
             host.loop.end_life()
 

@@ -185,13 +185,25 @@ def metadata_segments(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "data" / "__cluster_metadata-0").glob("*.log"))
 
 
-def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
-    cluster = LocalCluster(brokers=1, data_dir=tmp_path / "cluster")
+def everything_in(directory: Path) -> dict[Path, bytes | None]:
+    """Each file with its bytes, and each directory."""
+    found = sorted(directory.rglob("*"))
+    return {each: each.read_bytes() if each.is_file() else None for each in found}
+
+
+def test_a_directory_of_another_node_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    """Events are kept there, too: what a node says while it refuses is not an event to keep."""
+    config = {"tidelog.events.enable": "true"}
+    cluster = LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=config)
     node = cluster.nodes[0]
     settings = parse_properties(node.properties_file.read_text())
     voters = settings["controller.quorum.voters"].replace("1@", "9@")
     with cluster:
         pass
+    data = Path(settings["log.dirs"])
+    for kept in data.glob("events.jsonl*"):
+        kept.unlink()
+    before = everything_in(data)
     done = tidelog(
         *("server", node.properties_file, "--override", "node.id=9"),
         *("--override", f"controller.quorum.voters={voters}"),
@@ -199,6 +211,7 @@ def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     )
     assert "node `1`" in done.stderr
     assert "hint: " in done.stderr
+    assert everything_in(data) == before != {}
 
 
 def test_nodes_of_a_library_end_with_the_process_that_started_them(tmp_path: Path) -> None:

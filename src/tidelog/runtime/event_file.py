@@ -65,7 +65,7 @@ class EventFile:
         segments: int,
         onward: TraceSink,
     ) -> None:
-        """Opens the file for appending; raises `OSError` when it cannot be."""
+        """Touches no disk: `open` does, or the first flush."""
         self._path = directory / EVENTS_FILE
         self._segment_bytes = segment_bytes
         self._segments = segments
@@ -83,20 +83,23 @@ class EventFile:
         self.also: Callable[[EventRecord, str], None] | None = None
         # Events that could not be written since the start.
         self.lost = 0
-        directory.mkdir(parents=True, exist_ok=True)
+        # -1 before the first flush and after a failure; the next flush opens it.
+        self._file = -1
+        self._size = 0
+        self.emit(ProcessStarted(pid=os.getpid()))
+
+    def open(self) -> None:
+        """Opens the file for appending, in a directory that is made; raises `OSError` when it
+        cannot be."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
         self._open()
-        self._begin()
 
     def _open(self) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        # -1 after a failure; the next flush tries again.
         self._file = os.open(self._path, flags, 0o644)
         self._size = os.fstat(self._file).st_size
-
-    def _begin(self) -> None:
         # A power cut may have left half a line.
-        self._is_torn = self._size > 0
-        self.emit(ProcessStarted(pid=os.getpid()))
+        self._is_torn |= self._size > 0
 
     def emit(self, event: Event | TraceLine) -> None:
         """Passes on all but figures, and keeps the record of an event that has one."""
@@ -138,8 +141,6 @@ class EventFile:
         try:
             if self._file < 0:
                 self._open()
-                # The failure may have left half a line.
-                self._is_torn = True
             if self._is_torn:
                 data = b"\n" + data
                 self._is_torn = False
@@ -149,6 +150,8 @@ class EventFile:
         except OSError:
             self.lost += count
             self.close()
+            # It may have left half a line, too.
+            self._is_torn = True
 
     def write_all(self) -> None:
         """Writes what has gathered: the process is about to end."""

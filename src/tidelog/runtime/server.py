@@ -13,6 +13,7 @@ printer, no test library.
 """
 
 import asyncio
+import os
 import secrets
 import signal
 import socket
@@ -201,7 +202,12 @@ def _endpoint_of_brokers(config: NodeConfig) -> Endpoint:
 
 
 def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
-    """The event file in front of the log, if kept. Raises `UsageError` when it is not writable."""
+    """The event file in front of the log, if kept.
+
+    A directory of its own is made and opened at once; raises `UsageError` when that fails. In a log
+    directory the first event opens the file: when a node refuses the directory, nothing is written
+    there.
+    """
     if config.events.topic_enable and not config.events.enable:
         raise UsageError(
             "`tidelog.events.topic.enable` is `true`, but no events are kept",
@@ -210,15 +216,18 @@ def open_events(config: NodeConfig, log: LogLines) -> EventFile | None:
     if not config.events.enable:
         return None
     directory = Path(config.events.directory or config.log_dir)
+    events = EventFile(
+        directory,
+        broker=config.node_id,
+        incarnation=secrets.token_hex(8),
+        segment_bytes=config.events.segment_bytes,
+        segments=config.events.segments,
+        onward=log,
+    )
     try:
-        return EventFile(
-            directory,
-            broker=config.node_id,
-            incarnation=secrets.token_hex(8),
-            segment_bytes=config.events.segment_bytes,
-            segments=config.events.segments,
-            onward=log,
-        )
+        if os.path.realpath(directory) not in map(os.path.realpath, config.all_log_dirs):
+            events.open()
+        return events
     except OSError as error:
         raise UsageError(
             f"no events can be written to `{directory}`: {error.strerror}",

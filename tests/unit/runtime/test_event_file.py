@@ -21,7 +21,7 @@ from tidelog.runtime.log_lines import LogLines
 
 def opened(directory: Path, *, size: int = 1 << 20, incarnation: str = "a1") -> EventFile:
     """An event file in front of a log that is not read."""
-    return EventFile(
+    file = EventFile(
         directory,
         broker=2,
         incarnation=incarnation,
@@ -29,6 +29,8 @@ def opened(directory: Path, *, size: int = 1 << 20, incarnation: str = "a1") -> 
         segments=3,
         onward=LogLines("b2", StringIO()),
     )
+    file.open()
+    return file
 
 
 def append(required: int) -> AppendSampled:

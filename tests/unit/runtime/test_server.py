@@ -221,10 +221,13 @@ def test_events_that_cannot_be_written_refuse_the_start(tmp_path: Path) -> None:
 
 
 def test_events_lie_in_the_data_directory_unless_they_are_off(tmp_path: Path) -> None:
+    """The first flush makes the file: nothing is there before the node has judged the directory."""
     config = replace(config_with(), log_dir=str(tmp_path))
     assert open_events(config, LogLines("b1")) is None
     kept = open_events(replace(config, events=EventsConfig(enable=True)), LogLines("b1"))
     assert kept is not None
+    assert list(tmp_path.iterdir()) == []
+    kept.flush()
     kept.close()
     assert (tmp_path / "events.jsonl").exists()
 

@@ -18,7 +18,12 @@ _INTRODUCTION = """
 Names, types, defaults and meanings are Apache Kafka's unless the name begins with `tidelog.`.
 A node reads node properties from its file (`tidelog server FILE.properties`) and from `--override`;
 `tidelog up` takes them as `--config NAME=VALUE`. *Changes* says whether a property may change while
-brokers run (`dynamic`) or only with a restart (`restart`). An unknown name is refused.
+brokers run (`dynamic`) or only with a restart (`restart`).
+
+An unknown name in the file of a node is ignored, as with Kafka. At each start one line of the
+node's log lists them, each with a known name that is like it. An unknown name after `--override` or
+`--config` is refused, and so is one that begins with `tidelog.`, and a setting of TLS behind
+`listener.name.NAME.`.
 """
 
 
@@ -61,7 +66,10 @@ node within half a second. Replication factors follow the number of brokers, up 
 """
 _EFFECT_TEXT = "A node that starts with one of these logs a warning that says what holds instead."
 _KNOWN_TEXT = "A file that was written for Apache Kafka may have these. A node ignores them."
-_REMOVED_TEXT = "A node refuses to start with one of these."
+_REMOVED_TEXT = """
+Ignored like an unknown name, with this advice. With `zookeeper.metadata.migration.enable=true` a
+node refuses to start.
+"""
 
 
 def _node_table(properties: Iterable[Property]) -> str:

@@ -78,6 +78,11 @@ def check_node(file: Path) -> NodeFindings:
         names = ", ".join(f"`{name}`" for name in config.ignored)
         text = f"only Kafka's own parts read these, and they are ignored here: {names}"
         found.findings.append(Finding(Severity.NOTE, str(file), text, "the lines may stay"))
+    for name, advice in config.unknown.items():
+        text = f"`{name}` is unknown to Kafka 4.3 and ignored here, as it is there"
+        found.findings.append(
+            Finding(Severity.NOTE, str(file), text, advice or "the line may stay")
+        )
     if parse_properties(file.read_text(encoding="utf-8")).get(_TIERING) == "true":
         text = f"`{_TIERING}` is `true`, and there is no tiered storage here"
         hint = f"no topic may have `{TIERED}`; the line itself is accepted"

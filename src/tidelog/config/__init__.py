@@ -31,6 +31,7 @@ from tidelog.config.property_types import PropertyType
 from tidelog.config.resolve import (
     apply_broker_overrides,
     parse_node_config,
+    require_known,
     resolve_topic_config,
     validate_broker_config,
     validate_group_config,
@@ -82,6 +83,7 @@ __all__ = [
     "parse_node_config",
     "parse_properties",
     "profile_settings",
+    "require_known",
     "resolve_dynamic_config",
     "resolve_topic_config",
     "validate_broker_config",

@@ -1,8 +1,7 @@
 """Names that Kafka 4.3 knows and that have no effect here, or another one.
 
-A file written for Kafka must start a node, so these are accepted and ignored. Any other unknown
-name is refused, because a silently ignored typo can cost a cluster its data. Names that Kafka 4
-removed are refused with a hint.
+A file written for Kafka must start a node, so these are accepted and ignored. Other names, which
+Kafka does not know either, and those that Kafka 4 removed are ignored with a warning at each start.
 """
 
 import re
@@ -89,11 +88,14 @@ KNOWN_PREFIXES: Final = (
 )
 """Beginnings of names that Kafka builds from listener and plug-in names."""
 
+MIGRATION: Final = "zookeeper.metadata.migration.enable"
+"""Kafka's last versions with ZooKeeper: a node that has it on writes to ZooKeeper as well."""
+
 REMOVED_NAMES: Final = {
     "zookeeper.connect": "remove it: the metadata quorum is `controller.quorum.voters`",
     "zookeeper.session.timeout.ms": "remove it: there is no ZooKeeper",
     "zookeeper.connection.timeout.ms": "remove it: there is no ZooKeeper",
-    "zookeeper.metadata.migration.enable": "remove it: there is no ZooKeeper",
+    MIGRATION: "remove it: there is no ZooKeeper",
     "broker.id.generation.enable": "remove it and set `node.id`",
     "control.plane.listener.name": "remove it: controllers have `controller.listener.names`",
     "inter.broker.protocol.version": "remove it: versions are negotiated",

@@ -6,7 +6,7 @@ Errors: `UsageError` for a node (start-up, exit code 2), `ProtocolError(INVALID_
 or a dynamic broker value (a client's fault).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from tidelog.config.group_properties import GROUP_PROPERTIES
 from tidelog.config.known_names import (
     KNOWN_NAMES,
     KNOWN_PREFIXES,
+    MIGRATION,
     REMOVED_NAMES,
     ignored,
     without_effect,
@@ -56,6 +57,11 @@ USED: Final[dict[str, Property]] = {
 }
 """Every node property with an effect here; synonyms of one another by falling precedence."""
 
+_NO_NAMES_OF_OTHERS: Final = ("tidelog.", "listener.name.")
+"""Beginnings of names that no part of the operator's own reads: an unknown one is a typo."""
+
+_LOOK_IT_UP: Final = "remove it, or look the name up in Kafka's broker configuration reference"
+
 _NOT_ABOVE: Final = (
     ("broker.heartbeat.interval.ms", "broker.session.timeout.ms"),
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
@@ -73,10 +79,12 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
     """A node's configuration from the properties of its file.
 
     `hostname` is advertised for a listener that binds every interface and has no advertised
-    listener. Raises `UsageError` for unknown names, bad values and contradictions.
+    listener. Unknown names are listed in `NodeConfig.unknown` and do nothing, as with Kafka. Raises
+    `UsageError` for bad values, contradictions, and unknown names that begin as only ours do.
     """
-    for name in settings:
-        _check_known(name)
+    require_known(name for name in settings if name.startswith(_NO_NAMES_OF_OTHERS))
+    if settings.get(MIGRATION, "").strip().lower() == "true":
+        raise UsageError(f"`{MIGRATION}` is `true`", "end the migration from ZooKeeper with Kafka")
     sections = _resolve_sections(settings)
     sections["connections"] = resolve_connections(settings, sections["connections"])
     token_secret = Secret(settings.get("delegation.token.secret.key", "").strip())
@@ -104,6 +112,7 @@ def parse_node_config(settings: Mapping[str, str], *, hostname: str = "localhost
         settings=_shown(settings),
         without_effect=without_effect(settings),
         ignored=ignored(settings),
+        unknown={name: _advice(name) for name in sorted(settings) if not _is_known(name)},
         **sections,
     )
     _check_contradictions(config, settings)
@@ -211,31 +220,40 @@ def _validate(prop: Property, name: str, value: str | None) -> None:
         raise ProtocolError(ErrorCode.INVALID_CONFIG, text) from None
 
 
-def _check_known(name: str) -> None:
-    if name in REMOVED_NAMES:
-        raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
+def require_known(names: Iterable[str]) -> None:
+    """Raises `UsageError` for the first name that nothing here and nothing of Kafka 4.3 reads: a
+    property that is given to a command is used or refused."""
+    for name in names:
+        if name in REMOVED_NAMES:
+            raise UsageError(f"`{name}` was removed in Kafka 4", REMOVED_NAMES[name])
+        if not _is_known(name):
+            raise UsageError(f"unknown property `{name}`", _advice(name) or _LOOK_IT_UP)
+
+
+def _is_known(name: str) -> bool:
     if name in USED or name in KNOWN_NAMES:
-        return
-    if name.startswith(KNOWN_PREFIXES):
-        _, separator, inner = name.partition(".ssl.")
-        if separator and f"ssl.{inner}" not in TLS and f"ssl.{inner}" not in KNOWN_NAMES:
-            raise UsageError(f"unknown property `{name}`", _near_miss(f"ssl.{inner}"))
-        return
-    raise UsageError(f"unknown property `{name}`", _near_miss(name))
+        return True
+    _, separator, inner = name.partition(".ssl.")
+    of_tls = f"ssl.{inner}"
+    return name.startswith(KNOWN_PREFIXES) and (
+        not separator or of_tls in TLS or of_tls in KNOWN_NAMES
+    )
 
 
-def _near_miss(name: str) -> str:
+def _advice(name: str) -> str:
+    """What the operator may have meant by an unknown name; empty for one that is like no other."""
     from difflib import get_close_matches  # takes some ms, and only a typo needs it
 
+    if name in REMOVED_NAMES:
+        return REMOVED_NAMES[name]
     if name in TOPIC_PROPERTIES:
         synonyms = TOPIC_PROPERTIES[name].synonyms
         if synonyms:
             return f"that is the topic's name for it; in a node's file it is `{synonyms[0].name}`"
-    names = [*USED, *KNOWN_NAMES]
-    matches = get_close_matches(name, names, n=1, cutoff=0.75)
-    if matches:
-        return f"did you mean `{matches[0]}`?"
-    return "remove it, or look the name up in Kafka's broker configuration reference"
+    _, is_of_listener, inner = name.partition(".ssl.")
+    wanted = f"ssl.{inner}" if is_of_listener else name
+    matches = get_close_matches(wanted, [*USED, *KNOWN_NAMES], n=1, cutoff=0.75)
+    return f"did you mean `{matches[0]}`?" if matches else ""
 
 
 def _resolve_sections(settings: Mapping[str, str]) -> dict[str, Any]:

@@ -430,6 +430,9 @@ class NodeConfig:
     """Properties that were set and have no effect: what holds instead."""
     ignored: tuple[str, ...] = ()
     """Properties that were set and that only Kafka's own parts would read: threads, plug-ins."""
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    """Properties that were set and that neither Kafka 4.3 nor this code knows, in order of name,
+    and what may have been meant, or an empty text."""
 
     @property
     def all_log_dirs(self) -> tuple[str, ...]:

@@ -4,13 +4,14 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from tidelog.config import NodeConfig, parse_node_config, parse_properties
+from tidelog.config import NodeConfig, parse_node_config, parse_properties, require_known
 from tidelog.errors import UsageError
 
 
 def read_node_config(path: Path, overrides: Mapping[str, str] | None = None) -> NodeConfig:
     """The configuration of a node from its file, overrides on top. Raises `UsageError` for an
-    unreadable file and for everything that is wrong in it."""
+    unreadable file, for everything that is wrong in it, and for an override of an unknown name."""
+    require_known(overrides or ())
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

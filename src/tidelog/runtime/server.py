@@ -132,11 +132,7 @@ def _start(
 ) -> tuple[Driver, asyncio.AbstractEventLoop]:
     """Everything up to the running loop, in the order of the module's text."""
     process.require_assertions()
-    for name, instead in config.without_effect.items():
-        log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
-    if config.ignored:
-        names = ", ".join(config.ignored)
-        log.line(Level.INFO, f"config start: properties of Kafka's own parts, ignored: {names}")
+    _report_unused(config, log)
     tls = TlsContexts.of_node(config)
     fresh = _fetch_first(config)
     descriptors = process.raise_open_files()
@@ -184,6 +180,19 @@ def _start(
     loop.run_until_complete(_listen(driver, sockets, config, log))
     process.settle_memory()
     return driver, loop
+
+
+def _report_unused(config: NodeConfig, log: LogLines) -> None:
+    for name, instead in config.without_effect.items():
+        log.line(Level.WARN, f"config start: property without effect ({instead}) name={name}")
+    if config.ignored:
+        names = ", ".join(config.ignored)
+        log.line(Level.INFO, f"config start: properties of Kafka's own parts, ignored: {names}")
+    if config.unknown:
+        names = ", ".join(
+            f"{name} ({why})" if why else name for name, why in config.unknown.items()
+        )
+        log.line(Level.WARN, f"config start: unknown properties, ignored as Kafka does: {names}")
 
 
 def _fetch_first(config: NodeConfig) -> "list[tuple[Source, Fetched]]":

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tidelog.config import format_properties, parse_node_config, profile_settings
+from tidelog.config import format_properties, parse_node_config, profile_settings, require_known
 from tidelog.errors import UsageError
 from tidelog.model import uuid_to_text
 from tidelog.testing.cluster_state import (
@@ -72,8 +72,9 @@ def plan_cluster(
     state = ClusterState(cluster_id, profile, dict(config), nodes, secure)
     security = LocalSecurity(data_dir.resolve()) if secure else None
     settings = {node.node_id: node_settings(state, node, security) for node in nodes}
+    # Wrong properties are refused here, before anything is written or started.
+    require_known(config)
     for node in nodes:
-        # Wrong properties are refused here, before anything is written or started.
         parse_node_config(settings[node.node_id])
     try:
         secrets: Mapping[str, str] = {}

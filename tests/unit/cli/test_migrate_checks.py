@@ -85,10 +85,24 @@ def test_properties_without_effect_are_notes(
 def test_a_property_that_no_node_takes_hinders(
     capsys: pytest.CaptureFixture[str], files: Files
 ) -> None:
-    files.write("zookeeper.connect=zk:2181\n")
+    files.write("zookeeper.metadata.migration.enable=true\n")
     (found,) = hindering(check(capsys, files))
     assert found["place"] == str(files.file)
-    assert "zookeeper.connect" in found["reason"]
+    assert "zookeeper.metadata.migration.enable" in found["reason"]
+
+
+def test_names_that_kafka_does_not_know_are_notes(
+    capsys: pytest.CaptureFixture[str], files: Files
+) -> None:
+    files.write("inter.broker.protocol.version=3.9\nnum.partition=3\ncolour=red\n")
+    done = check(capsys, files)
+    assert hindering(done) == []
+    hints = {each["reason"].split("`")[1]: each["hint"] for each in done.json["findings"][1:]}
+    assert hints == {
+        "colour": "the line may stay",
+        "inter.broker.protocol.version": "remove it: versions are negotiated",
+        "num.partition": "did you mean `num.partitions`?",
+    }
 
 
 def test_what_kafka_left_behind_hinders(capsys: pytest.CaptureFixture[str], files: Files) -> None:

@@ -9,6 +9,7 @@ from tidelog.config import (
     apply_broker_overrides,
     parse_node_config,
     parse_properties,
+    require_known,
     resolve_topic_config,
     validate_broker_config,
     validate_topic_config,
@@ -104,10 +105,8 @@ def test_a_kafka_file_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem", "hint"),
     [
-        ("min__insync__replica", "2", "unknown property", "did you mean `min.insync.replicas`"),
-        ("segment__bytes", "1048576", "unknown property", "`log.segment.bytes`"),
-        ("zookeeper__connect", "z:1", "removed in Kafka 4", "controller.quorum.voters"),
-        ("colour", "red", "unknown property", "Kafka's broker configuration reference"),
+        ("tidelog__event__enable", "true", "unknown property", "`tidelog.events.enable`"),
+        ("zookeeper__metadata__migration__enable", "true", "is `true`", "end the migration"),
         ("num__partitions", "0", "must be at least 1", "The default is `1`"),
         ("num__partitions", "many", "must be a whole number", "The default is `1`"),
         ("log__segment__bytes", "1000", "must be at least 1048576", "1073741824"),
@@ -125,7 +124,6 @@ def test_a_kafka_file_is_read_whole() -> None:
         ("broker__heartbeat__interval__ms", "10000", "more than `broker.session", "lower"),
         ("queued__max__request__bytes", "1000", "less than `socket.request.max.bytes`", "raise"),
         ("replica__lag__time__max__ms", "100", "`replica.fetch.wait.max.ms` is `500`", "lower"),
-        ("remote__storage__enable", "true", "unknown property", ""),
     ],
 )
 def test_a_bad_file_gives_one_message_and_a_hint(
@@ -135,6 +133,34 @@ def test_a_bad_file_gives_one_message_and_a_hint(
         config_with(**{name: value})
     assert problem in caught.value.message
     assert hint in caught.value.hint
+
+
+UNKNOWN = {
+    "min.insync.replica": "did you mean `min.insync.replicas`?",
+    "segment.bytes": "in a node's file it is `log.segment.bytes`",
+    "zookeeper.connect": "`controller.quorum.voters`",
+    "inter.broker.protocol.version": "versions are negotiated",
+    "zookeeper.metadata.migration.enable": "there is no ZooKeeper",
+}
+
+
+@pytest.mark.parametrize(("name", "advice"), UNKNOWN.items())
+def test_an_unknown_name_in_a_file_is_kept_with_what_may_have_been_meant(
+    name: str, advice: str
+) -> None:
+    """As Kafka does, which a file written for it and for parts of the operator's own counts on."""
+    found = config_with(**{name.replace(".", "__"): "1", "colour": "red"})
+    assert found.unknown.keys() == {"colour", name}
+    assert advice in found.unknown[name]
+    assert found.unknown["colour"] == ""
+    assert found.settings == config_with().settings
+
+
+@pytest.mark.parametrize("name", [*UNKNOWN, "colour"])
+def test_an_unknown_name_that_is_given_to_a_command_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=f"`{name}`") as caught:
+        require_known(["num.partitions", "num.io.threads", name])
+    assert UNKNOWN.get(name, "Kafka's broker configuration reference") in caught.value.hint
 
 
 def test_the_first_synonym_wins_whatever_the_order_in_the_file() -> None:

@@ -47,7 +47,7 @@ def test_refusals_are_reported_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no directory")
     order = {
         "nodes": [
-            item(tmp_path / "a", MINIMAL + "num.partition=1\n"),
+            item(tmp_path / "a", MINIMAL + "tidelog.metric.port=1\n"),
             item(tmp_path / "b", good),
             {**item(tmp_path / "c", MINIMAL), "log_file": str(tmp_path / "none" / "server.log")},
         ]
@@ -55,8 +55,8 @@ def test_refusals_are_reported_one_by_one(tmp_path: Path) -> None:
     done = launch(order)
     assert done.returncode == 0, done.stderr
     typo, no_directory, no_log = json.loads(done.stdout)["nodes"]
-    assert "unknown property `num.partition`" in typo["error"]
-    assert typo["hint"] == "did you mean `num.partitions`?"
+    assert "unknown property `tidelog.metric.port`" in typo["error"]
+    assert typo["hint"] == "did you mean `tidelog.metrics.port`?"
     assert no_directory["error"]
     assert "cannot be written" in no_log["error"]
 

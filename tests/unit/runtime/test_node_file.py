@@ -14,6 +14,8 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     file.write_text(MINIMAL)
     assert read_node_config(file).controller.num_partitions == 1
     assert read_node_config(file, {"num.partitions": "5"}).controller.num_partitions == 5
+    with pytest.raises(UsageError, match=r"unknown property `num\.partition`"):
+        read_node_config(file, {"num.partition": "5"})
 
 
 def test_a_listener_without_host_advertises_this_machines_name(tmp_path: Path) -> None:

@@ -160,8 +160,8 @@ def test_wrong_arguments_and_files_are_usage_errors(
     assert main([]) == EXIT_USAGE
     assert main([str(tmp_path / "none.properties")]) == EXIT_USAGE
     file = tmp_path / "server.properties"
-    file.write_text("node.ids=1")
-    assert main([str(file), "--override", "node.id=2"]) == EXIT_USAGE
+    file.write_text("node.id=1")
+    assert main([str(file), "--override", "node.ids=2"]) == EXIT_USAGE
     text = capsys.readouterr().err
     assert "one properties file, got 0" in text
     assert "cannot be read" in text
@@ -262,15 +262,21 @@ def test_properties_without_effect_are_logged_once_at_the_start(
         log__flush__interval__ms="10",
         num__io__threads="8",
         metric__reporters="org.x.Y",
+        colour="red",
+        num__partition="3",
     )
     config = replace(
         node_config(tmp_path / "missing"),
         without_effect=parsed.without_effect,
         ignored=parsed.ignored,
+        unknown=parsed.unknown,
     )
     assert run_node(config, make_core=echo_factory(lambda core: None)) == EXIT_USAGE
     lines = [line for line in capfd.readouterr().err.splitlines() if " config start: " in line]
-    assert [line.split()[2:4] for line in lines] == [["WARN", "b2"], ["WARN", "b2"], ["INFO", "b2"]]
+    levels = ["WARN", "WARN", "INFO", "WARN"]
+    assert [line.split()[2:4] for line in lines] == [[level, "b2"] for level in levels]
     assert "(nothing is flushed by time: set `log.flush.interval.messages`, or" in lines[0]
     assert lines[1].endswith("(one fetcher follows each leader) name=num.replica.fetchers")
     assert lines[2].endswith("Kafka's own parts, ignored: metric.reporters, num.io.threads")
+    meant = "num.partition (did you mean `num.partitions`?)"
+    assert lines[3].endswith(f"unknown properties, ignored as Kafka does: colour, {meant}")

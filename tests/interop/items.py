@@ -2,8 +2,8 @@
 
 Node 1 has the controller: Kafka's first, then ours on the same disk. Node 2 is ours and node 3 is
 Kafka's all the time. Each item has topics of its own, whose replicas are on nodes 2 and 3, one kind
-leading and the other following, and both ways. They fetch from each other without fetch sessions,
-since both remember none, and in answers smaller than a record.
+leading and the other following, and both ways. They fetch from each other with other settings
+(`FETCHES`).
 """
 
 import json
@@ -24,6 +24,7 @@ from tests.interop.prepare import KAFKA_JARS
 from tests.interop.records import WAIT_S, values_of
 from tidelog.client import AdminClient
 from tidelog.client.core.descriptions import PartitionDescription
+from tidelog.client.security_options import PLAINTEXT
 from tidelog.testing.waiting import wait_until
 
 OURS, KAFKAS = 2, 3
@@ -47,22 +48,43 @@ broker.heartbeat.interval.ms=1000
 log.cleaner.backoff.ms=1000
 replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
 """
-WITHOUT_SESSIONS: Final = """\
+FETCHES: Final = {
+    1: "",
+    OURS: """\
 max.incremental.fetch.session.cache.slots=0
 replica.fetch.max.bytes=2048
 replica.fetch.response.max.bytes=4096
 replica.fetch.min.bytes=1
-"""
+replica.fetch.wait.max.ms=100
+""",
+    KAFKAS: """\
+max.incremental.fetch.session.cache.slots=0
+replica.fetch.max.bytes=5000
+replica.fetch.response.max.bytes=9000
+replica.fetch.min.bytes=100
+replica.fetch.wait.max.ms=400
+""",
+}
+"""How each node follows; nodes 2 and 3 without fetch sessions, in answers smaller than a record."""
 
 
 class Trio(Mixed):
     """A controller with a broker, node 1, a broker of ours, node 2, and one of Kafka, node 3."""
 
-    def __init__(self, place: Path, jars: Path = KAFKA_JARS, features: Sequence[str] = ()) -> None:
-        super().__init__(place, jars, nodes=3, more_properties=SETTINGS)
+    security = PLAINTEXT
+    """What clients of ours need to reach the brokers."""
+
+    def __init__(
+        self,
+        place: Path,
+        jars: Path = KAFKA_JARS,
+        features: Sequence[str] = (),
+        more_properties: str = "",
+    ) -> None:
+        super().__init__(place, jars, nodes=3, more_properties=SETTINGS + more_properties)
         for node_id in self.ports:
             text = f"{self.file(node_id).read_text()}broker.rack=rack-{node_id}\n"
-            text += WITHOUT_SESSIONS if node_id > 1 else ""
+            text += FETCHES[node_id]
             format_node(self.file(node_id), text, *features, jars=jars)
 
     def start(self, node_id: int) -> None:
@@ -85,7 +107,7 @@ class Trio(Mixed):
     def asking(self, *nodes: int) -> Iterator[AdminClient]:
         """Our own client, at these nodes or at all that run."""
         addresses = [f"127.0.0.1:{self.ports[each]}" for each in nodes or self.running]
-        with AdminClient(addresses, timeout_s=30) as admin:
+        with AdminClient(addresses, timeout_s=30, security=self.security) as admin:
             yield admin
 
     def create(self, topic: str, *assignment: Sequence[int], **configs: str) -> None:

@@ -8,28 +8,33 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import md5
 from pathlib import Path
+from types import MappingProxyType
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from tests.interop.java_tools import SHORT_LIVED, JavaTools
 from tests.interop.kafka_node import ALONE, CLUSTER_ID, PROPERTIES, format_node, start_node
 from tests.interop.prepare import KAFKA_JARS
 from tests.interop.records import WAIT_S, values_of
+from tidelog.client import AdminClient as OurAdminClient
 from tidelog.testing.ports import ports_from
 from tidelog.testing.waiting import wait_until
 
 TIDELOG = str(Path(sys.executable).with_name("tidelog"))
 RECORDS = 2_000
-NOT_SERVED = ("share.version=0", "streams.version=0")
+NOT_SERVED = ("streams.version=0",)
 BROKER_ONLY = "process.roles=broker\n"
 
 
 class Mixed:
     """Nodes from 1 on, brokers all, each of either kind; those of `voters` are controllers too."""
+
+    login: Mapping[str, str] = MappingProxyType({})
+    """What clients need to reach the brokers, as Kafka's clients have it; nothing here."""
 
     def __init__(
         self,
@@ -125,7 +130,7 @@ class Mixed:
     def admin(self, node_id: int) -> AdminClient:
         """A client that knows one node."""
         address = f"127.0.0.1:{self.ports[node_id]}"
-        return AdminClient({"bootstrap.servers": address, "log_level": 0})
+        return AdminClient({"bootstrap.servers": address, "log_level": 0, **self.login})
 
     def wait_for_brokers(self) -> None:
         """All that run are unfenced, as each of them says."""
@@ -188,14 +193,24 @@ class Mixed:
         self.start_ours(2)
         self.wait_for_brokers()
 
+    def administrate(self, topic: str) -> None:
+        """At node 2 and no other, which forwards it: a topic is made, changed, and another is
+        deleted."""
+        with OurAdminClient([f"127.0.0.1:{self.ports[2]}"], timeout_s=WAIT_S) as admin:
+            admin.create_topic(topic, partitions=2, replication_factor=2)
+            admin.create_partitions(topic, 3)
+            admin.alter_topic_configs(topic, {"min.insync.replicas": "2"})
+            admin.create_topic(f"gone-{topic}", partitions=1, replication_factor=1)
+            admin.delete_topic(f"gone-{topic}")
+        self.wait_for_isr(topic)
+
     def administrate_through_ours(self) -> None:
-        """Topics are made through our broker while Kafka's controller decides."""
-        admin = self.admin(2)
-        admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(WAIT_S)
-        admin.create_partitions([NewPartitions("orders", 3)])["orders"].result(WAIT_S)
-        self.wait_for_isr("orders")
+        """While Kafka's controller decides."""
+        self.administrate("orders")
         described = JavaTools(f"127.0.0.1:{self.ports[2]}").run("TopicCommand", "--describe")
         assert "PartitionCount: 3" in described
+        assert "min.insync.replicas=2" in described
+        assert "gone-orders" not in described
 
     def replicate(self) -> None:
         """Every replica is the same, byte for byte."""
@@ -212,10 +227,36 @@ class Mixed:
         self.produce("orders", RECORDS)
 
     def administrate_through_kafka(self) -> None:
-        """A topic is made through Kafka's broker while our controller decides."""
-        admin = self.admin(2)
-        admin.create_topics([NewTopic("later", 1, 2)])["later"].result(WAIT_S)
+        """While our controller decides."""
+        self.administrate("later")
+        with OurAdminClient([f"127.0.0.1:{self.ports[1]}"], timeout_s=WAIT_S) as admin:
+            assert set(admin.list_topics()) >= {"orders", "later"}
+            assert "gone-later" not in admin.list_topics()
+            (later,) = admin.describe_topics(["later"], configs=True)
+        assert later.configs["min.insync.replicas"] == "2" and len(later.partitions) == 3
         assert self.values("orders", 3) == list(range(2 * RECORDS))
+
+    def take_over_cleanly(self, *starts: Callable[[int], None]) -> list[bool]:
+        """Node 2 stops, and the next kind takes its place, while the controller goes on. Of each
+        whether the controller refused it at first, because its former life had not ended."""
+        refused = []
+        for start in starts:
+            said = len(self.log(2).read_text())
+            self.stop(2)
+            start(2)
+            self.wait_for_brokers()
+            self.wait_for_isr("orders")
+            refused.append("DUPLICATE_BROKER_REGISTRATION" in self.log(2).read_text()[said:])
+        return refused
+
+    def take_over_under_kafka(self) -> None:
+        """Kafka's controller admits each; not before `broker.session.timeout.ms` has passed since
+        the last heartbeat of the former life, whatever its kind and its end were."""
+        self.take_over_cleanly(self.start_kafka, self.start_ours)
+
+    def take_over_under_ours(self) -> None:
+        """Our controller admits each at once."""
+        assert self.take_over_cleanly(self.start_ours, self.start_kafka) == [False, False]
 
     def take_over_from_killed(self) -> None:
         """Kafka's end is not a clean one, which our controller must see; ours takes its disk."""

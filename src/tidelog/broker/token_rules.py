@@ -2,8 +2,9 @@
 
 A token is worth a password, so it travels only where a user has logged in, not with a token itself:
 DELEGATION_TOKEN_REQUEST_NOT_ALLOWED on PLAINTEXT, on SSL without a client's certificate, and in a
-session that a token began. A controller that gets such a request in an envelope asks the same of
-the envelope's way. A token of another user needs CREATE_TOKENS on that user.
+session that a token began. Of a request in an envelope the broker has seen the client's connection;
+the controller asks only whether a token began the session, whatever the nodes' own connection is. A
+token of another user needs CREATE_TOKENS on that user.
 
 Each node looks, the one that is asked and the controller, before anything else is asked of the
 request. The answers have the names that Kafka's have, which only this module knows.
@@ -63,15 +64,16 @@ class TokenRules:
     ) -> ErrorCode | None:
         key, asker = context.header.api_key, context.principal
         if isinstance(context, EnvelopedContext):
-            connection, is_delegated = context.outer.connection, context.is_delegated
+            is_refused = context.is_delegated
             access = self._authorization.at(asker, context.host)
         else:
             connection = context.connection
-            is_delegated = connection.is_delegated
+            protocol = self._protocols[connection.listener]
+            is_unknown = protocol is SecurityProtocol.SSL and asker == ANONYMOUS
+            is_plain = protocol is SecurityProtocol.PLAINTEXT
+            is_refused = connection.is_delegated or is_unknown or is_plain
             access = self._authorization.of(connection)
-        protocol = self._protocols[connection.listener]
-        is_unknown = protocol is SecurityProtocol.SSL and asker == ANONYMOUS
-        if is_delegated or is_unknown or protocol is SecurityProtocol.PLAINTEXT:
+        if is_refused:
             return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         if key is ApiKey.CREATE_DELEGATION_TOKEN:
             return self._objection_to_owner(access, asker, request)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.broker.logged_in import metadata
-from tests.unit.broker.one_node import OneNode
+from tests.unit.broker.one_node import CONTROLLER, OneNode
 from tests.unit.broker.secured_node import add, entry
 from tests.unit.broker.token_holders import (
     create,
@@ -15,10 +15,14 @@ from tests.unit.broker.token_holders import (
     token_node,
     user,
 )
+from tidelog.broker.api.k58_envelope import outcome_of, request_of
 from tidelog.errors import ErrorCode
 from tidelog.model import Principal
 from tidelog.security.client_login import LoginRefused
-from tidelog.wire.values import error_of, to_timestamp_ms
+from tidelog.wire import codec
+from tidelog.wire.api import ApiKey
+from tidelog.wire.entities import make
+from tidelog.wire.values import error_of, millis, to_timestamp_ms
 
 CREATE_TOKENS, USER = 13, 7
 
@@ -54,6 +58,33 @@ def test_nothing_is_said_on_a_listener_without_logins():
     assert (refused.principal_name, refused.token_requester_principal_name) == ("ANONYMOUS",) * 2
     assert (refused.token_id, refused.hmac) == ("", b"")
     assert to_timestamp_ms(refused.expiry_timestamp) == -1
+
+
+def forwarded(node: OneNode, *, is_delegated: bool) -> ErrorCode:
+    """What the controller says of alice's request for a token that a broker sends to it."""
+    values = {
+        "owner_principal_type": None,
+        "owner_principal_name": None,
+        "max_lifetime": millis(-1),
+    }
+    asked = codec.request_class(ApiKey.CREATE_DELEGATION_TOKEN, 3)
+    frame = codec.encode_request(make(asked, renewers=(), **values), 5, "inner")[4:]
+    alice = Principal("User", "alice")
+    envelope = request_of(frame, alice, "10.0.0.1", is_delegated=is_delegated)
+    answer = outcome_of(node.client(CONTROLLER).ask(ApiKey.ENVELOPE, envelope) or b"")
+    assert isinstance(answer, bytes)
+    _, made = codec.decode_response(ApiKey.CREATE_DELEGATION_TOKEN, 3, answer)
+    return error_of(made.error_code)
+
+
+def test_a_forwarded_request_is_judged_by_its_user_and_not_by_the_way_of_the_envelope(
+    node: OneNode,
+):
+    """As with Kafka: the broker has looked at the client's connection. Between nodes there may be
+    no logins."""
+    assert forwarded(node, is_delegated=False) is ErrorCode.NONE
+    refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert forwarded(node, is_delegated=True) is refused
 
 
 def test_without_a_common_key_there_are_no_tokens():

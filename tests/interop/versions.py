@@ -1,7 +1,8 @@
 """Other versions of Apache Kafka as partners: `python -m tests.interop.versions [VERSION…]`.
 
 Each version goes through the scenario of two nodes (`mixed.py`), step by step, through the items of
-three (`items.py`) under a controller of either kind, and through quorums of both (`voters.py`).
+three (`items.py`) under a controller of either kind, through an upgrade of the metadata
+(`upgrades.py`), and through quorums of both (`voters.py`).
 What came out is written to `partners.json`, from which the page of compatibility has its table. The
 jars of each version are fetched once, by Maven.
 """
@@ -20,6 +21,7 @@ from typing import Final
 from tests.interop.items import ITEMS, NotOffered, Trio
 from tests.interop.mixed import Mixed
 from tests.interop.prepare import partner_jars
+from tests.interop.upgrades import LEVEL, NEWEST, upgrade
 from tests.interop.voters import VOTERS, Quorum
 
 PARTNERS: Final = Path(__file__).with_name("partners.json")
@@ -41,18 +43,23 @@ def steps_of(mixed: Mixed, version: str) -> dict[str, Callable[[], None]]:
     return {
         "our broker joins Kafka's quorum": lambda: mixed.form(VERSIONS[version]),
         "topics through our broker": mixed.administrate_through_ours,
+        "clean stop, back as the other kind, Kafka's controller": mixed.take_over_under_kafka,
         "replicas equal, Kafka's controller": mixed.replicate,
         "disks exchanged, our controller": mixed.exchange_disks,
         "topics through Kafka's broker": mixed.administrate_through_kafka,
+        "clean stop, back at once as the other kind, our controller": mixed.take_over_under_ours,
         "ours after Kafka's `kill -9`, replicas equal": mixed.take_over_from_killed,
     }
 
 
-def try_scenario(place: Path, version: str) -> dict[str, str]:
-    """What each step came to; the first that fails is the last."""
+def try_scenario(place: Path, version: str, wanted: str) -> dict[str, str]:
+    """What each step came to; the first that fails is the last. All of them when one is wanted."""
     mixed, results = Mixed(place, partner_jars(version)), dict[str, str]()
+    steps = steps_of(mixed, version)
+    if not any(re.search(wanted, name) for name in steps):
+        return results
     try:
-        for name, step in steps_of(mixed, version).items():
+        for name, step in steps.items():
             results[name] = outcome(f"{version}, {name}", step)
             if results[name] != WORKS:
                 break
@@ -126,15 +133,34 @@ def try_voters(place: Path, version: str, wanted: str) -> dict[str, str]:
     return results
 
 
+def try_upgrades(place: Path, version: str, wanted: str) -> dict[str, str]:
+    """Under a controller of Kafka, and under ours; each time another cluster."""
+    results: dict[str, str] = {}
+    for kind in ("Kafka's", "our"):
+        row = f"metadata.version one level up, {kind} controller"
+        if not re.search(wanted, row):
+            continue
+        directory, newest = place / kind[:3], NEWEST[version]
+        directory.mkdir()
+        levels = (*VERSIONS[version], f"{LEVEL}={newest - 1}")
+        trio = Trio(directory, partner_jars(version), levels)
+        controller = trio.start_kafka if kind == "Kafka's" else trio.start_ours
+        try:
+            results[row] = outcome(f"{version}, {row}", upgrade, trio, controller, newest)
+        finally:
+            trio.stop_all()
+    return results
+
+
 def try_version(version: str, wanted: str) -> dict[str, str]:
     """Everything with one version, or the rows whose name is wanted."""
     results: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix=f"kafka-{version}-") as place:
-        for each in ("scenario", "items", "voters"):
+        for each in ("scenario", "items", "upgrades", "voters"):
             (Path(place) / each).mkdir()
-        if not wanted:
-            results |= try_scenario(Path(place) / "scenario", version)
+        results |= try_scenario(Path(place) / "scenario", version, wanted)
         results |= try_items(Path(place) / "items", version, wanted)
+        results |= try_upgrades(Path(place) / "upgrades", version, wanted)
         results |= try_voters(Path(place) / "voters", version, wanted)
     return results
 

@@ -55,8 +55,8 @@ Nodes of these versions of Apache Kafka beside ours, and in their place on the s
 controller with a broker, and a second broker, one of each kind, which then exchange their disks.
 Then a broker of each kind under a controller of Kafka and under one of ours: every row has topics
 that one kind leads and the other follows, and both ways. All listeners have names of their own, and
-the three brokers fetch with different `replica.fetch.*`. Then quorums whose voters are of both
-kinds. An empty cell was not tried.
+the three brokers fetch with different `replica.fetch.*`. Then a cluster that begins one level of
+`metadata.version` lower, and quorums whose voters are of both kinds. An empty cell was not tried.
 """
 
 CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")

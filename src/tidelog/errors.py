@@ -169,6 +169,14 @@ class MalformedFrame(ProtocolError):
         super().__init__(ErrorCode.INVALID_REQUEST, message)
 
 
+class UnwritableText(ProtocolError):
+    """A text of a client that has no place in any record or answer: it is too long, or no Unicode.
+    Nothing is done; Kafka's code for it says no more."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+
+
 class CorruptBatch(ProtocolError):
     """Record bytes that are damaged: wrong CRC, wrong length, undecodable records."""
 

@@ -322,8 +322,9 @@ DescribeTopicPartitions; the client asks for the rest from its cursor on."""
 MAX_TOPIC_NAME_LENGTH: Final = 249
 """Leaves room for `-<partition>` and a suffix in a file name of 255 bytes."""
 
-MAX_CONFIG_VALUE_LENGTH: Final = 32_767
-"""A longer config value is refused as INVALID_CONFIG."""
+MAX_TEXT_BYTES: Final = 32_767
+"""A longer text is not of the protocol, in either notation: nothing could be written about it. A
+config value that has grown longer is refused as INVALID_CONFIG. Kafka's number."""
 
 PURGATORY_PURGE_REQUESTS: Final = 1000
 """Answered requests that may linger in the purgatory's deadline heap; beyond it they are removed

@@ -1,28 +1,34 @@
 """A sequence while it is drawn: what its actors were given so far, as references to answers.
 
 The generator never sees an answer. It notes which steps may have given a member its id or a
-producer its epoch, and refers to them. One value in twelve is a wrong one.
+producer its epoch, and refers to them. One value in twelve is a wrong one, and in one request in
+thirty one of the texts is as long as its version can say.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from tests.differential.steps import Name, Ref, Step
+from tests.differential.steps import Long, Name, Ref, Step
 from tidelog.env.prng import Prng
 from tidelog.wire.api import ApiKey as K
 from tidelog.wire.api import VersionRange, is_flexible
+from tidelog.wire.codec import request_class
 
 MEMBERS: Final = 3
 PRODUCERS: Final = 2
 PARTITIONS: Final = 2
+_LONG: Final = (1, 30)
 _MEMORY: Final = 4
 """How many of the newest answers a reference tries."""
 
 NIL: Final = bytes(16)
 UNKNOWN_ID: Final = bytes(range(16))
-LONGEST: Final = 65_536
-LONG: Final = 32_000
+WRITABLE: Final = (32_000, 32_767)
+"""Lengths of texts that each version can carry, the longest among them."""
+TOO_LONG: Final = (32_768, 65_536)
+"""Lengths that only flexible versions can announce."""
 
 
 @dataclass
@@ -75,6 +81,8 @@ class Draft:
         served = self.versions[key]
         if version is None or not served.min_version <= version <= served.max_version:
             version = self.version(key)
+        if self.prng.chance(*_LONG):
+            body = self._with_long(key, version, body)
         self.steps.append(Step(len(self.steps), slot, int(key), version, body))
         return len(self.steps) - 1
 
@@ -93,9 +101,15 @@ class Draft:
         """Mostly the good value."""
         return self.prng.choice(bad) if self.prng.chance(1, 12) else good
 
-    def long(self, key: K, version: int) -> str:
-        """The longest text that this version can carry, or nearly."""
-        return "x" * (LONGEST if is_flexible(key, version) else LONG)
+    def _with_long(self, key: K, version: int, body: Mapping[str, Any]) -> dict[str, Any]:
+        """The body with a long text in the place of one of those that the version has."""
+        known = {item.name for item in fields(request_class(key, version))}
+        changed = deepcopy({name: value for name, value in body.items() if name in known})
+        lengths = (*WRITABLE, *TOO_LONG) if is_flexible(key, version) else WRITABLE
+        if places := list(_texts(changed)):
+            holder, at = self.prng.choice(places)
+            holder[at] = Long(self.prng.choice(lengths))
+        return changed
 
     def ref(self, numbers: Sequence[int], *path: str | int, otherwise: Any, plus: int = 0) -> Ref:
         """What the newest of these answers gave."""
@@ -122,3 +136,18 @@ class Draft:
         """One or two partitions, as rows; none twice, which Kafka answers once."""
         wanted = [self.partition() for _ in range(self.prng.between(1, 2))]
         return [row(index) for index in dict.fromkeys(wanted)]
+
+
+def _texts(holder: dict[str, Any] | list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Where texts are: what holds them, and at which place."""
+    items = holder.items() if isinstance(holder, dict) else enumerate(holder)
+    for at, value in items:
+        if at == "committed_metadata":
+            # `group_steps.offset_rows` has long ones, and says what must not come of them.
+            continue
+        if isinstance(value, dict | list):
+            yield from _texts(value)
+        elif isinstance(value, str | Name) or (
+            isinstance(value, Ref) and isinstance(value.otherwise, str)
+        ):
+            yield holder, at

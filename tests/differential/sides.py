@@ -1,11 +1,14 @@
 """One broker of the two: a connection for each slot, and what is under way on it."""
 
 import socket
+from collections.abc import Mapping
 from struct import Struct
 from typing import Any, Final
 
 from tests.differential.steps import Answers, Step, resolve
+from tests.long_texts import MARK, encode_long_request
 from tidelog.errors import MalformedFrame
+from tidelog.limits import MAX_TEXT_BYTES
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, VersionRange
 from tidelog.wire.entities import make, plain
@@ -105,10 +108,24 @@ def encoded(step: Step, answers: Answers, prefix: str) -> bytes:
     """The bytes of a request; a step without a body is a header that nothing follows."""
     if not step.body:
         return _RAW_HEADER.pack(10, step.key, step.version, step.number, 0)
-    entity = make(
-        codec.request_class(step.key, step.version), **resolve(step.body, answers, prefix)
+    too_long: list[str] = []
+    body = _marked(resolve(step.body, answers, prefix), too_long)
+    entity = make(codec.request_class(step.key, step.version), **body)
+    return encode_long_request(
+        entity, step.number, f"client-{step.slot}", too_long[0] if too_long else ""
     )
-    return codec.encode_request(entity, step.number, f"client-{step.slot}")
+
+
+def _marked(value: Any, too_long: list[str]) -> Any:
+    """The value with `MARK` for a text that our codec does not write, of which there is one."""
+    if isinstance(value, str) and len(value) > MAX_TEXT_BYTES:
+        too_long.append(value)
+        return MARK
+    if isinstance(value, Mapping):
+        return {name: _marked(each, too_long) for name, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_marked(each, too_long) for each in value)
+    return value
 
 
 def _decoded(step: Step, frame: memoryview) -> Any:

@@ -42,6 +42,13 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
+class Long:
+    """A name of this run that has so many bytes."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """A record batch of a producer."""
 
@@ -72,6 +79,8 @@ def resolve(value: Any, answers: Answers, prefix: str) -> Any:
     """The value with everything put in that this broker and this run have of their own."""
     if isinstance(value, Name):
         return prefix + value.text
+    if isinstance(value, Long):
+        return prefix.ljust(value.length, "x")
     if isinstance(value, Ref):
         return _found(value, answers)
     if isinstance(value, Batch):
@@ -131,6 +140,8 @@ def _shown(value: Any) -> str:
         return "[" + ", ".join(_shown(each) for each in value) + "]"
     if isinstance(value, Name):
         return value.text
+    if isinstance(value, Long):
+        return f"<{value.length} long>"
     if isinstance(value, Ref):
         numbers = "|".join(f"#{number}" for number, _ in value.answers) or "nothing"
         plus = f"{value.plus:+d}" if value.plus else ""

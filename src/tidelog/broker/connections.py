@@ -44,6 +44,7 @@ from tidelog.env.disk import Buffer
 from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
 from tidelog.env.held import Held
 from tidelog.env.instant import NEVER, Instant
+from tidelog.errors import UnwritableText
 from tidelog.limits import MAX_HELD_REQUEST_BYTES, MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
 from tidelog.model import ANONYMOUS, Principal
 from tidelog.rsm.timers import Timers
@@ -112,7 +113,14 @@ class RequestContext:
     def answer(self, entity: Entity) -> None:
         """Answers with an entity."""
         if self.connection.open:
-            self.fill([codec.encode_response(self.header, self.whole(entity))])
+            try:
+                framed = codec.encode_response(self.header, self.whole(entity))
+            except UnwritableText:
+                # A text of this client has grown too long on its way through the node. There is no
+                # answer, and the connection ends, as it does for a request that is none.
+                self.fill_and_close()
+            else:
+                self.fill([framed])
 
     def whole(self, entity: Entity) -> Entity:
         """An answer with what was denied, and with the pause."""

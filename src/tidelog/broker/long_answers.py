@@ -28,6 +28,7 @@ from typing import NamedTuple, TypeAlias
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.env.steps import Steps
+from tidelog.errors import UnwritableText
 from tidelog.limits import ANSWER_SHARE, ANSWER_WORK_PER_TURN
 
 Pieces: TypeAlias = Iterator[int]
@@ -72,13 +73,16 @@ class LongAnswers:
         self._left = ANSWER_WORK_PER_TURN
 
     def _go_on(self, answer: _Answer) -> bool:
-        """Spends a share; returns whether the answer is complete."""
+        """Spends a share; returns whether the answer is complete, or cannot be written."""
         share = min(self._left, ANSWER_SHARE)
-        for price in answer.pieces:
-            self._left -= price
-            share -= price
-            if share <= 0:
-                return False
+        try:
+            for price in answer.pieces:
+                self._left -= price
+                share -= price
+                if share <= 0:
+                    return False
+        except UnwritableText:
+            answer.context.fill_and_close()
         return True
 
     def deadline(self) -> Instant | None:

@@ -50,7 +50,7 @@ from tidelog.controller.records import config_record, partition_change_record
 from tidelog.controller.slices import Slices, a_slice
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_CONFIG_VALUE_LENGTH
+from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_TEXT_BYTES
 from tidelog.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, MetadataRecord
 from tidelog.metadata.topic_names import code_of_unknown
@@ -256,8 +256,8 @@ def _validate(view: View, resource: ConfigResource, written: ConfigValues) -> No
             _check_pinned(resource, value)
         if value is None:
             continue
-        if len(value) > MAX_CONFIG_VALUE_LENGTH:
-            text = f"The value of {name} is longer than {MAX_CONFIG_VALUE_LENGTH}."
+        if len(value.encode()) > MAX_TEXT_BYTES:
+            text = f"The value of {name} is longer than {MAX_TEXT_BYTES}."
             raise ProtocolError(ErrorCode.INVALID_CONFIG, text)
         if kind == BROKER_RESOURCE and not resource.name and store_property(name) is not None:
             text = f"Key stores are those of one broker, so its id must be given: {name}"

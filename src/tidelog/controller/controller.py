@@ -345,8 +345,8 @@ class Controller:
         decide, view = _DECIDERS.get(type(request)), self._view(now)
         try:
             if decide is not None:
-                return decide(view, request)
-            return _STATEFUL_DECIDERS[type(request)](self, view, request)
+                return self._kernel.prepared(decide(view, request))
+            return self._kernel.prepared(_STATEFUL_DECIDERS[type(request)](self, view, request))
         except ProtocolError as error:
             return self._refused(error)
 
@@ -385,8 +385,9 @@ class Controller:
         is_last = True
         try:
             decision, is_last = long.decide(self._view(now))
+            decision = self._kernel.prepared(decision)
         except ProtocolError as error:
-            decision = self._refused(error)
+            decision, is_last = self._refused(error), True
         self._long.on_decided(long, decision, is_last=is_last)
         reply_to = None
         if decision.response is not None:

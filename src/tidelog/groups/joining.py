@@ -13,6 +13,8 @@
 Source: KIP-345, KIP-394, KIP-814.
 """
 
+from typing import Final
+
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
@@ -22,8 +24,12 @@ from tidelog.groups.group_state import GroupState
 from tidelog.groups.messages import NO_MEMBER, JoinGroup, JoinGroupResult
 from tidelog.groups.rebalances import Rebalances
 from tidelog.groups.records import GroupRecord
-from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT
+from tidelog.limits import MAX_MEMBER_IDS_GIVEN_OUT, MAX_TEXT_BYTES
 from tidelog.rsm.coordinator import Refused, ReplyTo
+from tidelog.wire.notation import fitting
+
+_DIGITS: Final = 37
+"""Bytes of a member id behind the name."""
 
 
 class Joining:
@@ -122,7 +128,8 @@ class Joining:
         """No other member can have it, not even one that another coordinator named."""
         digits = self._env.prng.uuid().hex()
         parts = digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]
-        return "-".join((name, *parts))
+        # The id must fit into answers and records, and a client's name may be as long as any text.
+        return "-".join((fitting(name, MAX_TEXT_BYTES - _DIGITS), *parts))
 
     def _add(
         self,

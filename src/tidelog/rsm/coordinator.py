@@ -85,8 +85,8 @@ class CoordinatorEnv(Generic[State, Rec, Response]):
         try:
             offset = self.kernel.submit(Decision(response, records), reply_to)
         except ProtocolError as error:
-            # Larger than the partition takes a batch, or of a producer or a transaction coordinator
-            # that was deposed.
+            # Larger than the partition takes a batch, with a text that no record takes, or of a
+            # producer or a transaction coordinator that was deposed.
             is_too_large = error.code is ErrorCode.RECORD_LIST_TOO_LARGE
             return ErrorCode.UNKNOWN_SERVER_ERROR if is_too_large else error.code
         if offset is None:

@@ -32,8 +32,8 @@ Source: KIP-500, KIP-631; Kafka's coordinator runtime (KIP-848) follows the same
 """
 
 from collections import deque
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from tidelog.kraft.messages import NotLeader
@@ -91,7 +91,7 @@ class StateMachine(Protocol[State, Rec, Raw]):
     effect."""
 
     def encode(self, record: Rec) -> Raw:
-        """The record as the log has it."""
+        """The record as the log has it. Raises `ProtocolError` for one that no log can have."""
 
     def decode(self, raw: Raw) -> Rec:
         """The inverse of `encode`."""
@@ -113,7 +113,7 @@ class Decision(Generic[Rec, Response]):
     """Whether a failover must see all records or none. A list that need not be atomic is split
     into batches of bounded size; each prefix of it must then leave a valid state."""
     encoded: Sequence[Any] = ()
-    """The records of an atomic decision as the log has them, if they were encoded before."""
+    """The records as the log has them, if they were encoded before."""
 
 
 class _Speculation(NamedTuple, Generic[State]):
@@ -219,13 +219,14 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         """Appends and replays a decision; its response leaves when it is committed.
 
         Returns the offset that must be committed first, or `None` when leadership turned out to
-        be lost: then the response is not kept, and the owner must resign at once.
+        be lost: then the response is not kept, and the owner must resign at once. Raises
+        `ProtocolError` for records that cannot be written: nothing of the decision is, then.
         """
         assert self._epoch is not None, "only an active kernel decides"
         offset = self._tail[-1].last_offset if self._tail else self.committed_offset
         try:
-            for batch in self._batches(decision):
-                offset = self._append(batch, decision.encoded, self._epoch)
+            for records, encoded in self._batches(self.prepared(decision)):
+                offset = self._append(records, encoded, self._epoch)
         except NotLeader:
             return None
         if reply_to is None:
@@ -236,6 +237,16 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         else:
             self._waiting.append(_Waiting(offset, reply_to, decision.response))
         return offset
+
+    def prepared(self, decision: Decision[Rec, Response]) -> Decision[Rec, Response]:
+        """The same with all its records encoded, for an owner that must know before it submits it
+        whether it can be written. Raises `ProtocolError`."""
+        records, encoded = decision.records, decision.encoded
+        if not encoded and records:
+            encoded = [self._machine.encode(record) for record in records]
+            decision = replace(decision, encoded=encoded)
+        assert len(encoded) == len(records), f"{len(encoded)} of {len(records)} are encoded"
+        return decision
 
     def on_committed(self, batch: Committed[Raw]) -> None:
         """Takes the next committed batch, its own ones too; also how a log is loaded."""
@@ -309,20 +320,19 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         )
         assert self.active or not (tail or offsets), "Speculation: work left without leadership"
 
-    def _batches(self, decision: Decision[Rec, Response]) -> list[Sequence[Rec]]:
-        records, size = decision.records, self._max_batch_records
-        if not records:
-            return []
-        if decision.atomic or len(records) <= size:
-            assert len(records) <= size, f"{len(records)} records cannot be atomic, bound {size}"
-            return [records]
-        return [records[start : start + size] for start in range(0, len(records), size)]
+    def _batches(
+        self, decision: Decision[Rec, Response]
+    ) -> Iterator[tuple[Sequence[Rec], Sequence[Raw]]]:
+        records, encoded, size = decision.records, decision.encoded, self._max_batch_records
+        assert not decision.atomic or len(records) <= size, (
+            f"{len(records)} records cannot be atomic, bound {size}"
+        )
+        for start in range(0, len(records), size):
+            yield records[start : start + size], encoded[start : start + size]
 
     def _append(self, records: Sequence[Rec], encoded: Sequence[Raw], epoch: int) -> int:
         base = self._log.end_offset
-        assert len(encoded) in (0, len(records)), f"{len(encoded)} of {len(records)} are encoded"
-        encode = self._machine.encode
-        last = self._log.append(encoded or [encode(record) for record in records])
+        last = self._log.append(encoded)
         assert last == base + len(records) - 1, f"{len(records)} records at {base} end at {last}"
         # After the append: were it refused, the newest state must not contain the records.
         state = self._machine.replay(self.latest, records, last, epoch)

@@ -28,8 +28,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tidelog.config.token_values import TokenRules
+from tidelog.errors import UnwritableText
 from tidelog.limits import MAX_ISSUER_KEYS, MIN_KEYS_REFRESH_MS
 from tidelog.model import Secret
+from tidelog.wire.notation import encode_text
 
 _ALGORITHMS: Final = {
     "RSA": ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -308,4 +310,8 @@ def _name(claims: Mapping[str, Any], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str) or not name.strip():
         raise TokenRefused("a token without the name of its client")
+    try:
+        encode_text(name)
+    except UnwritableText as error:
+        raise TokenRefused(f"the name of its client is {error.message}") from None
     return name.strip()

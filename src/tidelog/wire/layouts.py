@@ -9,7 +9,7 @@ of the codecs of its elements, which reads like Kafka's schema::
 A tuple that has an element which a version of the structure lacks has `absent` in its place; one
 whose elements are not what is written is `converted`.
 
-Reading raises `MalformedFrame`, or what is in `notation.MALFORMED`.
+Reading raises `MalformedFrame`, or what is in `notation.MALFORMED`; writing, `UnwritableText`.
 
 Source: KIP-482 (flexible versions, tagged fields), Kafka's message schemas.
 """
@@ -21,15 +21,14 @@ from tidelog.errors import MalformedFrame
 from tidelog.wire.notation import NO_TAGS, check_tag, read_tags, skip_tags, write_tags
 from tidelog.wire.primitives import (
     COMPACT,
-    LEGACY_16,
     LEGACY_32,
     NUMBERS,
     Codec,
     array_codec,
     blob_codec,
-    decode_text,
     number_array_codec,
     number_codec,
+    text_codec,
 )
 
 INT8, INT16, INT32, INT64, UUID = (
@@ -138,12 +137,11 @@ class Forms(NamedTuple):
 
 
 def _forms(make_layout: Callable[..., Codec], is_flexible: bool) -> Forms:
-    of_texts = COMPACT if is_flexible else LEGACY_16
     of_others = COMPACT if is_flexible else LEGACY_32
     return Forms(
         layout=make_layout,
-        text=blob_codec(of_texts, decode_text, str.encode, nullable=False),
-        nullable_text=blob_codec(of_texts, decode_text, str.encode, nullable=True),
+        text=text_codec(is_flexible, nullable=False),
+        nullable_text=text_codec(is_flexible, nullable=True),
         blob=converted(
             blob_codec(of_others, bytes, bytes, nullable=True), lambda blob: blob or b"", bytes
         ),

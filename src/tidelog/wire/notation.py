@@ -6,6 +6,10 @@ unsigned varint, 0 for null, and ends every structure with tagged fields. Which 
 follows from its API and version; a hand-packed codec takes one of the two `Notation` values and
 is written once for both.
 
+A text has `limits.MAX_TEXT_BYTES` at most, in either notation, though the flexible one could say
+more: what came in the one may have to be written in the other. Longer ones are refused, by readers
+as malformed and by writers as `UnwritableText`, which is the fault of the peer whose text it is.
+
 Readers take a buffer and a position and return a value and the position behind it. They raise
 `MalformedFrame` for lengths that cannot be; `struct.error`, `IndexError` and `UnicodeDecodeError`,
 which also mean malformed bytes, are left to the caller, who catches them once per message.
@@ -18,8 +22,8 @@ from struct import error as StructError
 from typing import Any, Final, NamedTuple, TypeVar
 
 from tidelog.env.disk import Buffer
-from tidelog.errors import ErrorCode, MalformedFrame
-from tidelog.limits import MAX_ARRAY_ENTRIES
+from tidelog.errors import ErrorCode, MalformedFrame, UnwritableText
+from tidelog.limits import MAX_ARRAY_ENTRIES, MAX_TEXT_BYTES
 
 MALFORMED: Final = (StructError, IndexError, UnicodeDecodeError)
 """What reading malformed bytes may raise besides `MalformedFrame`."""
@@ -30,12 +34,45 @@ INT32: Final = Struct(">i")
 UUID_BYTES: Final = 16
 
 _MAX_VARINT_BYTES: Final = 5
+_MAX_CHARACTER_BYTES: Final = 4
 _ERRORS: Final = {int(code): code for code in ErrorCode}
 
 
 def error_code(number: int) -> ErrorCode:
     """The code with this number; one that we do not know is an unknown server error."""
     return _ERRORS.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+# Texts ------------------------------------------------------------------------------------
+
+
+def encode_text(text: str) -> bytes:
+    """UTF-8, as every text on the wire and in records. Raises `UnwritableText`."""
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as cause:
+        raise UnwritableText(f"a text that is no Unicode: {cause.reason}") from cause
+    if len(encoded) > MAX_TEXT_BYTES:
+        raise UnwritableText(f"a text of `{len(encoded)}` bytes, `{MAX_TEXT_BYTES}` can be written")
+    return encoded
+
+
+def fitting(text: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
+    """The beginning of a text, as much of it as has room."""
+    if len(text) * _MAX_CHARACTER_BYTES <= max_bytes:
+        return text
+    return text.encode(errors="replace")[:max_bytes].decode(errors="ignore")
+
+
+def encode_message(message: str) -> bytes:
+    """As `encode_text`; what does not fit is left out. A message may quote a text that is as long
+    as any."""
+    return encode_text(fitting(message))
+
+
+def write_message(notation: "Notation", out: bytearray, message: str | None) -> None:
+    """Appends a message in words, as much of it as fits."""
+    notation.write_text(out, message and fitting(message))
 
 
 # Varints and tagged fields -----------------------------------------------------------------
@@ -162,7 +199,7 @@ def _write_text(out: bytearray, text: str | None) -> None:
     if text is None:
         out += b"\xff\xff"
     else:
-        encoded = text.encode()
+        encoded = encode_text(text)
         out += INT16.pack(len(encoded))
         out += encoded
 
@@ -182,15 +219,22 @@ def _write_nothing(out: bytearray) -> None:
 # `read_uvarint`.
 
 
-def _read_compact_text(buffer: Any, position: int) -> tuple[str, int]:
+def read_text_length(buffer: Any, position: int) -> tuple[int, int]:
+    """The length of a text in the flexible notation; -1 for null."""
     length = buffer[position]
     if length < 0x80:
-        position += 1
-    else:
-        length, position = read_uvarint(buffer, position)
-    end = position + length - 1
-    if length == 0 or end > len(buffer):
-        raise MalformedFrame(f"a text of `{length - 1}` bytes, {len(buffer) - position} are left")
+        return length - 1, position + 1
+    length, position = read_uvarint(buffer, position)
+    if length - 1 > MAX_TEXT_BYTES:
+        raise MalformedFrame(f"a text of `{length - 1}` bytes")
+    return length - 1, position
+
+
+def _read_compact_text(buffer: Any, position: int) -> tuple[str, int]:
+    length, position = read_text_length(buffer, position)
+    end = position + length
+    if length < 0 or end > len(buffer):
+        raise MalformedFrame(f"a text of `{length}` bytes, {len(buffer) - position} are left")
     return str(buffer[position:end], "utf-8"), end
 
 
@@ -235,7 +279,7 @@ def _write_compact_text(out: bytearray, text: str | None) -> None:
     if text is None:
         out.append(0)
     else:
-        encoded = text.encode()
+        encoded = encode_text(text)
         _write_compact_length(out, len(encoded))
         out += encoded
 

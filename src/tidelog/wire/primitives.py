@@ -16,7 +16,15 @@ from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
 from tidelog.wire import values
-from tidelog.wire.notation import FLEXIBLE, INT16, INT32, check_count, read_uvarint
+from tidelog.wire.notation import (
+    FLEXIBLE,
+    INT16,
+    INT32,
+    check_count,
+    encode_text,
+    read_text_length,
+    read_uvarint,
+)
 
 Read = Callable[[Any, int], tuple[Any, int]]
 """From a buffer and a position to a value and the position behind it."""
@@ -106,12 +114,13 @@ def _fixed_length(number: Struct) -> Length:
 
 
 COMPACT: Final = Length(_read_compact_length, FLEXIBLE.write_length, 1)
+_COMPACT_TEXT: Final = Length(read_text_length, FLEXIBLE.write_length, 1)
 LEGACY_32: Final = _fixed_length(INT32)
 LEGACY_16: Final = _fixed_length(INT16)
 
 
 def blob_codec(length_codec: Length, decode: Convert, encode: Convert, nullable: bool) -> Codec:
-    """A text or bytes."""
+    """Bytes, or what is made of them."""
     read_length = length_codec.read
     write_length = length_codec.write
 
@@ -138,8 +147,12 @@ def blob_codec(length_codec: Length, decode: Convert, encode: Convert, nullable:
     return Codec(read, write, length_codec.min_bytes)
 
 
-def decode_text(value: Any) -> str:
-    """UTF-8, as every text on the wire."""
+def text_codec(flexible: bool, nullable: bool, encode: Convert = encode_text) -> Codec:
+    """A text."""
+    return blob_codec(_COMPACT_TEXT if flexible else LEGACY_16, _decode_text, encode, nullable)
+
+
+def _decode_text(value: Any) -> str:
     return str(value, "utf-8")
 
 

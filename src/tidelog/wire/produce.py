@@ -22,6 +22,7 @@ from tidelog.wire.notation import (
     read_body,
     read_tags,
     skip_tags,
+    write_message,
     write_tags,
 )
 from tidelog.wire.topics import (
@@ -241,9 +242,9 @@ def _write_answer(
     notation.write_length(out, len(answer.record_errors))
     for record_error in answer.record_errors:
         out += INT32.pack(record_error.batch_index)
-        notation.write_text(out, record_error.message)
+        write_message(notation, out, record_error.message)
         notation.write_no_tags(out)
-    notation.write_text(out, answer.error_message)
+    write_message(notation, out, answer.error_message)
     if leader is not None:
         write_tags(out, [(_CURRENT_LEADER_TAG, pack_leader(leader))])
     else:

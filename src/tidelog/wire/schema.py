@@ -34,21 +34,32 @@ from struct import Struct
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 from tidelog.errors import MalformedFrame
-from tidelog.wire.notation import MALFORMED, NO_TAGS, read_tags, skip_tags, write_tags
+from tidelog.wire.notation import (
+    MALFORMED,
+    NO_TAGS,
+    encode_message,
+    encode_text,
+    read_tags,
+    skip_tags,
+    write_tags,
+)
 from tidelog.wire.primitives import (
     COMPACT,
-    LEGACY_16,
     LEGACY_32,
     NUMBERS,
     Codec,
+    Convert,
     Number,
     array_codec,
     blob_codec,
-    decode_text,
     nullable_entity_codec,
     number_array_codec,
     number_codec,
+    text_codec,
 )
+
+_MESSAGE: Final = "error_message"
+"""How the fields end that may be cut: they say in words what a code says."""
 
 ReadStep = Callable[[Any, int, dict[str, Any]], int]
 WriteStep = Callable[[bytearray, Any], None]
@@ -108,18 +119,21 @@ def _field_codec(field: Field[Any], flexible: bool, version: int | None) -> Code
         if item_nullable and "tag" not in field.metadata:
             item = nullable_entity_codec(item)
     else:
-        item = _primitive_codec(_kafka_type(field, parts), flexible, item_nullable)
+        encode = encode_message if field.name.endswith(_MESSAGE) else encode_text
+        item = _primitive_codec(_kafka_type(field, parts), flexible, item_nullable, encode)
     if not parts.is_array:
         return item
     return array_codec(length, item, parts.nullable)
 
 
-def _primitive_codec(kafka_type: str, flexible: bool, nullable: bool) -> Codec:
+def _primitive_codec(
+    kafka_type: str, flexible: bool, nullable: bool, encode: Convert = encode_text
+) -> Codec:
     number = NUMBERS.get(kafka_type)
     if number is not None:
         return number_codec(number)
     if kafka_type == "string":
-        return blob_codec(COMPACT if flexible else LEGACY_16, decode_text, str.encode, nullable)
+        return text_codec(flexible, nullable, encode)
     assert kafka_type in ("bytes", "records"), f"no wire form for `{kafka_type}`"
     return blob_codec(COMPACT if flexible else LEGACY_32, bytes, bytes, nullable)
 
@@ -316,7 +330,8 @@ def read_entity(
 def write_entity(out: bytearray, entity: Any, version: int | None = None) -> None:
     """Appends the encoding of an entity.
 
-    A value that its field cannot hold is a bug of ours and ends in whatever `struct` raises.
+    Raises `UnwritableText` for a text that is too long; a message of an error is cut instead. Any
+    other value that its field cannot hold is a bug of ours and ends in whatever `struct` raises.
     """
     entity_type: Any = type(entity)
     _entity_codec(entity_type, version).write(out, entity)

@@ -12,7 +12,7 @@ from tidelog.env.effects import Chunk
 from tidelog.errors import ErrorCode
 from tidelog.model import NO_EPOCH, NO_LEADER, TopicId
 from tidelog.wire.api import length_and_response_header
-from tidelog.wire.notation import FLEXIBLE, INT32, NO_TAGS
+from tidelog.wire.notation import FLEXIBLE, INT32, NO_TAGS, write_message
 from tidelog.wire.topics import LeaderHint, NodeEndpoints, pack_leader, write_endpoints
 
 NO_HINT: Final = LeaderHint(NO_LEADER, NO_EPOCH)
@@ -59,7 +59,7 @@ def pack_response(correlation_id: int, response: ShareFetchResponse) -> list[Chu
     chunks: list[Chunk] = [out]
     total_bytes = 0
     out += _HEAD.pack(response.throttle_ms, response.error_code)
-    FLEXIBLE.write_text(out, response.error_message)
+    write_message(FLEXIBLE, out, response.error_message)
     out += INT32.pack(response.lock_ms)
     by_topic: dict[TopicId, list[ShareFetched]] = {}
     for each in response.partitions:
@@ -89,8 +89,8 @@ def pack_response(correlation_id: int, response: ShareFetchResponse) -> list[Chu
 def _write_head(out: bytearray, answer: ShareFetched) -> None:
     """Everything of a partition up to the length of its records."""
     out += _PARTITION.pack(answer.partition, answer.error_code)
-    FLEXIBLE.write_text(out, answer.error_message)
+    write_message(FLEXIBLE, out, answer.error_message)
     out += _CODE.pack(answer.acknowledge_error_code)
-    FLEXIBLE.write_text(out, answer.acknowledge_error_message)
+    write_message(FLEXIBLE, out, answer.acknowledge_error_message)
     out += pack_leader(answer.leader)
     FLEXIBLE.write_length(out, answer.records_bytes)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tidelog.broker.api.answers import reply
 from tidelog.broker.connections import Connection, Connections, RequestContext
 from tidelog.env.effects import Close, EffectQueue, HoldReading, Send
 from tidelog.env.instant import Instant
@@ -10,6 +11,8 @@ from tidelog.errors import MalformedFrame
 from tidelog.limits import MAX_IN_FLIGHT_REQUESTS
 from tidelog.model import ANONYMOUS
 from tidelog.wire.api import ApiKey, RequestHeader
+
+EMPTY = {"brokers": (), "topics": (), "controller_id": 1}
 
 
 @pytest.fixture
@@ -316,3 +319,13 @@ def test_what_is_held_of_requests_is_counted_until_it_is_handled(connections: Co
 def test_a_request_knows_its_listener_and_who_asks(connections):
     context = admitted(connections, opened(connections))
     assert (context.listener, context.principal) == ("PLAINTEXT", ANONYMOUS)
+
+
+def test_an_answer_with_a_text_that_is_too_long_ends_the_connection(connections, effects):
+    """Behind the answers to the requests before it."""
+    connection = opened(connections)
+    first, second = (admitted(connections, connection, number) for number in range(2))
+    second.answer(reply(second.response_type, cluster_id="x" * 40_000, **EMPTY))
+    assert flushed(connections, effects) == []
+    first.fill([b"1"])
+    assert flushed(connections, effects) == [Send(1, [b"1"]), Close(1)]

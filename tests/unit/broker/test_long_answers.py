@@ -10,6 +10,7 @@ from tidelog.broker.long_answers import LongAnswers
 from tidelog.env.effects import EffectQueue, Received
 from tidelog.env.instant import Instant
 from tidelog.env.steps import Steps
+from tidelog.errors import UnwritableText
 from tidelog.limits import ANSWER_SHARE, ANSWER_WORK_PER_TURN, PARTITION_ANSWER_WORK
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
@@ -17,6 +18,7 @@ from tidelog.wire.entities import make
 from tidelog.wire.values import millis
 
 NOW = Instant(1)
+UNWRITABLE = -1
 PER_TURN = ANSWER_WORK_PER_TURN // PARTITION_ANSWER_WORK
 
 
@@ -41,6 +43,8 @@ class Asked:
     def _work(self, name: str, context: RequestContext, pieces: int, price: int) -> Iterator[int]:
         for _ in range(pieces):
             self.done.append(name)
+            if price == UNWRITABLE:
+                raise UnwritableText("a text that is too long")
             yield price
         context.fill([b"done"])
 
@@ -132,3 +136,14 @@ def test_a_node_answers_others_while_it_builds_a_long_answer() -> None:
         tick(node)
     (rows,) = answers_of(many)
     assert [row.partition_index for row in rows] == [*range(5 * PER_TURN - 10)]
+
+
+def test_an_answer_that_cannot_be_written_ends_its_connection() -> None:
+    """At once or in a later turn, and no other one."""
+    asked = Asked()
+    first = asked.ask("bad", 1, UNWRITABLE)
+    others = asked.ask("others", 10_000, 10)
+    second = asked.ask("bad", 1, UNWRITABLE)
+    asked.turn()
+    asked.connections.flush()
+    assert [each.connection.open for each in (first, others, second)] == [False, True, False]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.controller.harness import CONFIG, NODE_ID, Stage, a_stage, code_of
+from tidelog.controller.acl_messages import CreateAcls
 from tidelog.controller.messages import (
     AllocateProducerIds,
     AllocateProducerIdsResult,
@@ -21,6 +22,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import CommittedBatch
 from tidelog.limits import MAX_PENDING_DECISIONS
+from tidelog.metadata.acls import AclEntry
 from tidelog.metadata.records import NoOpRecord, PartitionChangeRecord
 
 SESSION_MS = CONFIG.broker_session_timeout_ms
@@ -145,6 +147,21 @@ def test_a_later_decision_sees_the_earlier_one() -> None:
     assert codes(stage) == []
     stage.settle()
     assert codes(stage) == [("first", "NONE"), ("second", "TOPIC_ALREADY_EXISTS")]
+
+
+def test_of_a_decision_with_a_text_that_no_record_holds_nothing_is_written() -> None:
+    """Goal: its sender is refused, and the controller decides on."""
+    stage = a_stage(1)
+    stage.answers.clear()
+    entries = [
+        AclEntry(2, "orders", 3, f"User:{name}", "*", 3, 3) for name in ("ada", "x" * 40_000)
+    ]
+    end = stage.log.end_offset
+    stage.send(CreateAcls(tuple(entries)), "acls")
+    assert stage.log.end_offset == end
+    stage.send(new_topic("a"), "topic")
+    stage.settle()
+    assert codes(stage) == [("acls", "UNKNOWN_SERVER_ERROR"), ("topic", "NONE")]
 
 
 def test_what_waits_is_bounded() -> None:

@@ -7,9 +7,11 @@ from tests.unit.rsm.coordinator_rig import CoordinatorRig, MemoryPartition
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_TEXT_BYTES
 from tidelog.rsm.coordinator import NOT_COORDINATOR, Coordinator, CoordinatorEnv, ReplyTo
 from tidelog.rsm.kernel import Kernel, ReplicatedLog
 from tidelog.rsm.log_records import LogRecord
+from tidelog.wire.notation import encode_text
 
 Words = tuple[str, ...]
 
@@ -18,7 +20,7 @@ class WordsMachine:
     """State and records are words."""
 
     def encode(self, record: str) -> LogRecord:
-        return b"word", record.encode()
+        return b"word", encode_text(record)
 
     def decode(self, raw: Any) -> str:
         _, value = raw
@@ -108,6 +110,13 @@ def test_records_that_the_partition_does_not_take_are_refused_and_leave_nothing(
     rig = Rig()
     rig.partition.max_batch_bytes = 10
     assert rig.ask("x" * 20) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert rig.ask("a") == ("a",)
+
+
+def test_a_text_that_no_record_holds_is_refused_and_leaves_nothing():
+    rig = Rig()
+    assert rig.ask("x" * (MAX_TEXT_BYTES + 1)) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert rig.partition.end_offset == 0
     assert rig.ask("a") == ("a",)
 
 

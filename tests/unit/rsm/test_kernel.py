@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from tests.unit.rsm.memory_log import MemoryLog
+from tidelog.errors import UnwritableText
 from tidelog.kraft.messages import CommittedBatch
 from tidelog.rsm.kernel import Decision, Kernel
 
 REFUSED = "refused"
+UNWRITABLE = 13
 
 
 class Numbers:
@@ -18,6 +20,8 @@ class Numbers:
         self.decoded = 0
 
     def encode(self, record: int) -> bytes:
+        if record == UNWRITABLE:
+            raise UnwritableText("a text that no record can have")
         return str(record).encode()
 
     def decode(self, value: bytes) -> int:
@@ -319,3 +323,16 @@ def test_what_the_high_watermark_did_not_reach_is_rolled_back(coordinator: Coord
     coordinator.kernel.resign(REFUSED)
     assert coordinator.kernel.latest == coordinator.kernel.committed == (1,)
     assert coordinator.replies() == ["a: did a", "b: refused"]
+
+
+@pytest.mark.parametrize("records", [(1, UNWRITABLE), (1, 2, 3, 4, 5, UNWRITABLE)])
+def test_of_a_decision_that_cannot_be_written_nothing_is(
+    coordinator: Coordinator, records: Sequence[int]
+) -> None:
+    """Goal: also of one in several batches, whose last has the record; and the next one is."""
+    with pytest.raises(UnwritableText):
+        coordinator.submit("a", *records, atomic=False)
+    assert (coordinator.log.records, coordinator.kernel.latest) == ([], ())
+    coordinator.submit("b", 1)
+    coordinator.commit()
+    assert coordinator.replies() == ["b: did b"]

@@ -255,3 +255,10 @@ def test_a_token_without_a_signature_is_taken_where_that_is_asked_for():
     for bad in (unsecured(exp=1), unsecured(iat=time.time() + 99), Issuer().token("alice")):
         with pytest.raises(TokenRefused):
             judge.judge(bad, now_ms())
+
+
+@pytest.mark.parametrize("name", ["x" * 40_000, "\ud800"])
+def test_a_name_that_no_record_can_hold_is_refused(name: str):
+    """An issuer may have signed it; it would stand in audits, tokens and envelopes."""
+    bench = Bench()
+    assert bench.refusal(bench.issuer.token(name)).startswith("the name of its client is a text")

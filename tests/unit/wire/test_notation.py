@@ -2,15 +2,18 @@
 
 import pytest
 
-from tidelog.errors import ErrorCode, MalformedFrame
-from tidelog.limits import MAX_ARRAY_ENTRIES
+from tidelog.errors import ErrorCode, MalformedFrame, UnwritableText
+from tidelog.limits import MAX_ARRAY_ENTRIES, MAX_TEXT_BYTES
 from tidelog.wire.notation import (
     CLASSIC,
     FLEXIBLE,
     MALFORMED,
     Notation,
     check_tag,
+    encode_message,
+    encode_text,
     error_code,
+    fitting,
     read_tags,
     read_uvarint,
     skip_tags,
@@ -146,3 +149,34 @@ def test_a_tag_must_fill_its_size() -> None:
 def test_error_numbers() -> None:
     assert error_code(6) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert error_code(31_999) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@BOTH
+def test_a_text_that_is_too_long_is_refused_by_readers_and_writers(notation: Notation) -> None:
+    out = bytearray()
+    notation.write_text(out, "x" * MAX_TEXT_BYTES)
+    assert notation.read_text(out, 0) == ("x" * MAX_TEXT_BYTES, len(out))
+    with pytest.raises(UnwritableText):
+        notation.write_text(bytearray(), "x" * (MAX_TEXT_BYTES + 1))
+    for read in (notation.read_text, notation.read_nullable_text):
+        longer = bytearray()
+        if notation.flexible:
+            write_uvarint(longer, MAX_TEXT_BYTES + 2)
+        else:
+            longer += (MAX_TEXT_BYTES + 1).to_bytes(2, "big")
+        with pytest.raises(MalformedFrame):
+            read(longer + b"x" * (MAX_TEXT_BYTES + 1), 0)
+
+
+@pytest.mark.parametrize("text", ["ü" * (MAX_TEXT_BYTES // 2 + 1), "\ud800"])
+def test_what_cannot_be_written_is_the_fault_of_whose_text_it_is(text: str) -> None:
+    with pytest.raises(UnwritableText) as refused:
+        encode_text(text)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_a_message_is_cut_between_characters() -> None:
+    assert encode_message("short") == b"short"
+    assert encode_message("ü" * MAX_TEXT_BYTES) == "ü".encode() * (MAX_TEXT_BYTES // 2)
+    assert encode_message("\ud800" * MAX_TEXT_BYTES) == b"?" * MAX_TEXT_BYTES
+    assert fitting("x" * 10, 9) == "x" * 9

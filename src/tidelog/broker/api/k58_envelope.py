@@ -28,7 +28,7 @@ from tidelog.broker.api.declaration import (
 )
 from tidelog.broker.connections import RequestContext, throttled
 from tidelog.env.disk import Buffer
-from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
+from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError, UnwritableText
 from tidelog.model import ANONYMOUS, Principal
 from tidelog.wire import codec, principal_data
 from tidelog.wire.api import ApiKey, RequestHeader, parse_header
@@ -66,8 +66,12 @@ class EnvelopedContext:
         whole = entity if self.amend is None else self.amend(entity)
         if self.throttle_ms:
             whole = throttled(whole, self.throttle_ms)
-        inner = codec.encode_response(self.header, whole)[4:]
-        _answer(self.outer, ErrorCode.NONE, inner)
+        try:
+            inner = codec.encode_response(self.header, whole)[4:]
+        except UnwritableText as fault:
+            self.refuse(fault.code)
+        else:
+            _answer(self.outer, ErrorCode.NONE, inner)
 
     def refuse(self, code: ErrorCode) -> None:
         """Answers the envelope itself with an error."""

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.broker.one_node import OneNode
 from tidelog.broker.api import k19_create_topics, k63_broker_heartbeat
+from tidelog.broker.api.answers import reply
 from tidelog.broker.api.k58_envelope import EnvelopedContext, request_of
 from tidelog.broker.router import ControllerRequest, Router
 from tidelog.controller.messages import BrokerHeartbeat, BrokerHeartbeatResult, Refused
@@ -16,8 +17,7 @@ from tidelog.wire.entities import make
 from tidelog.wire.values import error_of
 
 ENVELOPE = codec.request_class(ApiKey.ENVELOPE, 0)
-
-
+ROW = {"error_code": ErrorCode.NONE, "error_message": None, "configs": ()}
 ALICE = principal_data.pack("User", "alice")
 HOST = b"\x7f\0\0\x01"
 
@@ -137,3 +137,16 @@ def test_which_answers_mean_that_another_controller_must_be_found(
     node.settle()
     (frame,) = controller_wire.frames()
     assert unwrap(frame)[0] is code
+
+
+def test_an_answer_with_a_text_that_is_too_long_is_refused_to_the_broker(node, controller_wire):
+    """Which tells the client so; the connection between them goes on."""
+    connection = node.broker.connections.get(controller_wire.connection_id)
+    outer = node.broker.connections.admit(connection, RequestHeader(ApiKey.ENVELOPE, 0, 7, "b"))
+    context = EnvelopedContext(outer, RequestHeader(ApiKey.CREATE_TOPICS, 7, 1, "c"))
+    context.unchecked = False
+    row = {"name": "x" * 40_000, "topic_id": None, "topic_config_error_code": ErrorCode.NONE}
+    context.answer(reply(codec.response_class(ApiKey.CREATE_TOPICS, 7), topics=[row | ROW]))
+    node.settle()
+    (frame,) = controller_wire.frames()
+    assert unwrap(frame) == (ErrorCode.UNKNOWN_SERVER_ERROR, None)

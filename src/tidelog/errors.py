@@ -170,7 +170,7 @@ class MalformedFrame(ProtocolError):
 
 
 class UnwritableText(ProtocolError):
-    """A text of a client that has no place in any record or answer: it is too long, or no Unicode.
+    """A text of a client that has no place in any record or answer: it is too long, or not Unicode.
     Nothing is done; Kafka's code for it says no more."""
 
     def __init__(self, message: str) -> None:

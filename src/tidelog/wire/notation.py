@@ -51,7 +51,7 @@ def encode_text(text: str) -> bytes:
     try:
         encoded = text.encode()
     except UnicodeEncodeError as cause:
-        raise UnwritableText(f"a text that is no Unicode: {cause.reason}") from cause
+        raise UnwritableText(f"a text that is not Unicode: {cause.reason}") from cause
     if len(encoded) > MAX_TEXT_BYTES:
         raise UnwritableText(f"a text of `{len(encoded)}` bytes, `{MAX_TEXT_BYTES}` can be written")
     return encoded

@@ -140,7 +140,7 @@ def test_which_answers_mean_that_another_controller_must_be_found(
 
 
 def test_an_answer_with_a_text_that_is_too_long_is_refused_to_the_broker(node, controller_wire):
-    """Which tells the client so; the connection between them goes on."""
+    """Which refuses the client; the connection between them goes on."""
     connection = node.broker.connections.get(controller_wire.connection_id)
     outer = node.broker.connections.admit(connection, RequestHeader(ApiKey.ENVELOPE, 0, 7, "b"))
     context = EnvelopedContext(outer, RequestHeader(ApiKey.CREATE_TOPICS, 7, 1, "c"))

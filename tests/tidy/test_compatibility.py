@@ -1,11 +1,17 @@
 """`docs/compat.md` is true: nothing is listed that no foreign client and no sequence tries."""
 
-from tools.reference.compatibility import clients_of, kafka_versions
+from tools.reference.compatibility import (
+    clients_of,
+    kafka_broker_configs,
+    kafka_versions,
+    our_broker_configs,
+)
 
 from tests.differential.generator import DRAWS
 from tests.differential.known import KNOWN
 from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.declaration import Listener
+from tidelog.config.known_names import KNOWN_NAMES
 
 
 def test_every_listed_api_is_tried():
@@ -23,3 +29,9 @@ def test_nothing_is_listed_that_kafka_does_not_list():
 def test_differences_are_of_apis_that_both_serve():
     listed = APIS.advertised(Listener.BROKER)
     assert all(known.api is None or known.api in listed for known in KNOWN)
+
+
+def test_every_property_that_a_broker_does_not_list_is_accepted_and_said_to_have_no_effect():
+    left_out = kafka_broker_configs() - our_broker_configs()
+    assert len(kafka_broker_configs()) > 300
+    assert left_out <= KNOWN_NAMES

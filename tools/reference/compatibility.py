@@ -13,14 +13,19 @@ from typing import Final
 from tests.differential.generator import DRAWS
 from tests.differential.known import KNOWN
 from tests.differential.rights.known import KNOWN as KNOWN_OF_RIGHTS
+from tests.interop.prepare import KAFKA_VERSION, PYSPARK
 from tests.interop.versions import PARTNERS
 from tests.wire_corpus import wire_corpus
 
 from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.declaration import Listener
-from tidelog.wire.api import ApiKey, VersionRange
-from tidelog.wire.codec import decode_response
-from tools.reference.markdown import page, section, table
+from tidelog.broker.held_questions import CATCH_UP_MS, HOLD_MS
+from tidelog.config import parse_node_config
+from tidelog.config.describe import describe_broker_config
+from tidelog.metadata.image import BROKER_RESOURCE
+from tidelog.wire.api import ApiKey, VersionRange, parse_header
+from tidelog.wire.codec import decode_request, decode_response
+from tools.reference.markdown import code, page, section, table
 
 _INTRODUCTION = """
 Tidelog beside Apache Kafka 4.3.1: what is served, who tries it, what differs. `make differential`
@@ -37,16 +42,36 @@ _CONTROLLERS = """
 On a controller's listener, which brokers, controllers and `kafka-metadata-quorum` use.
 """
 _CLIENTS = """
-What each recorded client asked for, in which versions.
+What each recorded client asked for, in which versions of the APIs, and the release that it was.
+aiokafka does not say its release. `make test` takes the newest releases of the Python clients that
+a package index has. `make interop` takes the tools and the Streams client of Apache Kafka {java},
+kcat as Debian has it, and the client of Kafka 3.9.0 that is in the connector of {spark}.
+"""
+_CONFIGS = """
+DescribeConfigs of a broker lists {ours} properties in Tidelog and {kafka} in Kafka, as recorded.
+The {left_out} that Tidelog leaves out have no effect here. A node accepts them in its file
+([configuration](reference/configuration.md)); a value that a client was shown would promise
+something. The {own} that only Tidelog lists are its own, and some that Kafka obeys without a line.
 """
 _DIFFERENCES = """
 Answers that differ, with the reason. Texts of errors, addresses and times are not compared, and
-neither is what each broker lists in ApiVersions, which is the table above. Tidelog assigns a
-consumer group's partitions within the heartbeat. Kafka does it at most once a second and in a
-thread of its own (`group.consumer.assignment.interval.ms`). An answer to a consumer has 8 MiB of
-records at most, or one batch, however much it asks for. Where a broker has to look into a batch,
-for a topic with a codec of its own, with compaction, or for timestamps out of range, the batch may
-have 200,000 records and inflate to 32 MiB; Kafka has no such bound.
+neither is what each broker lists in ApiVersions, which is the table above.
+
+Every Metadata is held for {hold_ms} ms, and so are DescribeTopicPartitions and other questions
+about topics. A client that loses the connection to a leader asks at once who leads now, often
+before this broker's own connections to the dead process are reported closed, and an answer that
+still names the dead one costs it a second. A broker that has just started holds them until it has
+the metadata, for {catch_up_ms} ms at most; Kafka's answers nothing before it is unfenced.
+
+Two of Kafka's tools find nothing. Groups of the streams protocol (KIP-1071) are not served:
+`kafka-streams-groups --list` lists none, and its other verbs end with UNSUPPORTED_VERSION.
+`kafka-client-metrics --list` lists none, and `--alter` is refused as an invalid request.
+
+Tidelog assigns a consumer group's partitions within the heartbeat. Kafka does it at most once a
+second and in a thread of its own (`group.consumer.assignment.interval.ms`). An answer to a consumer
+has 8 MiB of records at most, or one batch, however much it asks for. Where a broker has to look
+into a batch, for a topic with a codec of its own, with compaction, or for timestamps out of range,
+the batch may have 200,000 records and inflate to 32 MiB; Kafka has no such bound.
 """
 
 _PARTNERS = """
@@ -61,6 +86,16 @@ the three brokers fetch with different `replica.fetch.*`. Then a cluster that be
 
 CLIENT_FAMILIES: Final = ("confluent-kafka", "kafka-python", "aiokafka", "java")
 """How the names of recorded clients begin."""
+
+_PLAIN: Final = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.voters": "1@localhost:9093",
+    "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "data",
+}
+"""A node whose properties are at their defaults."""
 
 _WHY_NOT: Final[Mapping[str, str]] = {
     "TELEMETRY": "clients go without; they ask only where it is listed",
@@ -94,6 +129,44 @@ def recorded() -> Mapping[tuple[str, int], tuple[int, ...]]:
         if family := _family(exchange.peer):
             found.setdefault((family, exchange.api_key), set()).add(exchange.version)
     return {key: tuple(sorted(versions)) for key, versions in found.items()}
+
+
+@cache
+def kafka_broker_configs() -> frozenset[str]:
+    """The properties of a broker that Apache Kafka 4.3.1 lists."""
+    found: set[str] = set()
+    for exchange in wire_corpus():
+        if exchange.api_key == ApiKey.DESCRIBE_CONFIGS:
+            _, answer = decode_response(
+                ApiKey.DESCRIBE_CONFIGS, exchange.version, memoryview(exchange.response)
+            )
+            found.update(
+                config.name
+                for result in answer.results
+                if result.resource_type == BROKER_RESOURCE
+                for config in result.configs
+            )
+    return frozenset(found)
+
+
+def our_broker_configs() -> frozenset[str]:
+    """Those that Tidelog lists."""
+    config = parse_node_config(_PLAIN)
+    return frozenset(described.name for described in describe_broker_config(config))
+
+
+def releases(family: str) -> frozenset[str]:
+    """What the recorded clients said that they are."""
+    found = set()
+    for exchange in wire_corpus():
+        if exchange.api_key == ApiKey.API_VERSIONS and _family(exchange.peer) == family:
+            frame = memoryview(exchange.request)
+            header, body = parse_header(frame)
+            request = decode_request(header, frame, body)
+            if hasattr(request, "client_software_name"):
+                name, version = request.client_software_name, request.client_software_version
+                found.add(f"{name} {version}")
+    return frozenset(found)
 
 
 def clients_of(key: int) -> list[str]:
@@ -133,11 +206,28 @@ def compatibility_page() -> str:
             section(
                 "Between nodes", _CONTROLLERS.strip(), table(("key", "API", "Tidelog"), controllers)
             ),
-            section("Clients", _CLIENTS.strip(), *(_client(each) for each in CLIENT_FAMILIES)),
+            section(
+                "Clients",
+                _CLIENTS.format(java=KAFKA_VERSION, spark=PYSPARK.replace("==", " ")).strip(),
+                *(_client(each) for each in CLIENT_FAMILIES),
+            ),
+            section("Configurations of a broker", *_configs()),
             section("Partners", _PARTNERS.strip(), _partners()),
-            section("Known differences", _DIFFERENCES.strip(), _differences()),
+            section(
+                "Known differences",
+                _DIFFERENCES.format(hold_ms=HOLD_MS, catch_up_ms=f"{CATCH_UP_MS:,}").strip(),
+                _differences(),
+            ),
         ),
     )
+
+
+def _configs() -> tuple[str, ...]:
+    ours, kafka = our_broker_configs(), kafka_broker_configs()
+    left_out, own = sorted(kafka - ours), sorted(ours - kafka)
+    text = _CONFIGS.format(ours=len(ours), kafka=len(kafka), left_out=len(left_out), own=len(own))
+    rows = [("left out", left_out), ("only here", own)]
+    return text.strip(), *(f"- {word}: {', '.join(map(code, names))}." for word, names in rows)
 
 
 def _partners() -> str:
@@ -154,7 +244,8 @@ def _client(family: str) -> str:
         for (one, key), versions in sorted(recorded().items())
         if one == family
     )
-    return f"- **{family}**: {sent}."
+    release = ", ".join(sorted(releases(family)))
+    return f"- **{family}**{release and f' ({release})'}: {sent}."
 
 
 def _differences() -> str:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +22,36 @@ class JavaTools:
 
     bootstrap_servers: str
 
-    def run(self, tool: str, *arguments: str, option: str = "--bootstrap-server") -> str:
-        """The output of a tool that succeeded; `option` is the one that names the cluster."""
-        return run_tool(tool, option, self.bootstrap_servers, *arguments)
+    def run(
+        self, tool: str, *arguments: str, option: str = "--bootstrap-server", given: str = ""
+    ) -> str:
+        """The output of a tool that succeeded; `option` is the one that names the cluster, and what
+        is `given` goes to its input."""
+        return run_tool(tool, option, self.bootstrap_servers, *arguments, given=given)
+
+    def run_verb(self, tool: str, verb: str, *arguments: str) -> str:
+        """The same, of a tool whose verb stands before the cluster."""
+        return run_tool(tool, verb, "--bootstrap-server", self.bootstrap_servers, *arguments)
+
+    def watch(self, tool: str, *arguments: str, until: str, option: str) -> str:
+        """The first line with these words of a tool that never ends; it is ended then."""
+        command = java_command(_class_of(tool), option, self.bootstrap_servers, *arguments)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            timer = threading.Timer(TIMEOUT_S, process.kill)
+            timer.start()
+            try:
+                assert process.stdout is not None
+                return next((line for line in process.stdout if until in line), "")
+            finally:
+                timer.cancel()
+                process.kill()
 
 
-def run_tool(tool: str, *arguments: str, jars: Path = KAFKA_JARS) -> str:
+def run_tool(tool: str, *arguments: str, jars: Path = KAFKA_JARS, given: str = "") -> str:
     """What a tool printed; a name without dots is one of `org.apache.kafka.tools`."""
-    name = tool if "." in tool else f"org.apache.kafka.tools.{tool}"
     done = subprocess.run(
-        java_command(name, *arguments, jars=jars),
+        java_command(_class_of(tool), *arguments, jars=jars),
+        input=given,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -38,6 +59,10 @@ def run_tool(tool: str, *arguments: str, jars: Path = KAFKA_JARS) -> str:
     )
     assert done.returncode == 0, f"{tool} {' '.join(arguments)}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def _class_of(tool: str) -> str:
+    return tool if "." in tool else f"org.apache.kafka.tools.{tool}"
 
 
 def java_command(

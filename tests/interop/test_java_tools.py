@@ -1,6 +1,6 @@
 """Apache Kafka 4.3.1's own tools against Tidelog, and its reader of segments on Tidelog's files.
 
-Left out are the tools of transactions, which Tidelog does not serve yet.
+Left out are the tools that talk to no broker.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from tests.hanging import ALLOWED, begin_without_coordinator
 from tests.interop.java_tools import JavaTools, run_tool
 from tests.interop.records import START_TIMEOUT_S, STOP_TIMEOUT_S, produce
 from tidelog.testing import LocalCluster
@@ -22,6 +23,8 @@ CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 SHARE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+STREAMS_GROUPS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+TRANSACTIONS = "TransactionsCommand"
 SHARE_GROUPS = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 
@@ -237,3 +240,118 @@ def test_share_groups_are_read_listed_described_moved_and_deleted(
     assert "Successful" in tools.run(SHARE_GROUPS, "--delete-offsets", *topic, *group)
     tools.run(SHARE_GROUPS, "--delete", *group)
     assert "java-sharers" not in tools.run(SHARE_GROUPS, "--list")
+
+
+def rows_of(printed: str) -> list[list[str]]:
+    """The cells of a table, without its head."""
+    return [line.split() for line in printed.splitlines()[1:] if line.strip()]
+
+
+def test_transactions_are_listed_described_and_a_hanging_one_is_aborted(tmp_path: Path):
+    with LocalCluster(1, data_dir=tmp_path, profile="default", config=ALLOWED) as cluster:
+        tools, servers = JavaTools(cluster.bootstrap_servers), cluster.bootstrap_servers
+        for topic in ("java-alive", "java-hanging"):
+            cluster.create_topic(topic, partitions=1)
+        start = begin_without_coordinator(cluster, "java-hanging")
+        producer = Producer({"bootstrap.servers": servers, "transactional.id": "java-tx"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce("java-alive", b"value", partition=0)
+        assert producer.flush(60) == 0
+        (listed,) = rows_of(tools.run(TRANSACTIONS, "list"))
+        assert (listed[0], listed[-1]) == ("java-tx", "Ongoing")
+        described = tools.run(TRANSACTIONS, "describe", "--transactional-id", "java-tx")
+        assert rows_of(described)[0][-1] == "java-alive-0"
+        place = ("--topic", "java-hanging", "--partition", "0")
+        (active,) = rows_of(tools.run(TRANSACTIONS, "describe-producers", *place))
+        assert active[-1] == str(start)
+        for where in (("--topic", "java-hanging"), ("--broker-id", "1")):
+            search = ("find-hanging", *where, "--max-transaction-timeout", "0")
+            (found,) = rows_of(tools.run(TRANSACTIONS, *search))
+            assert (found[:2], found[5]) == (["java-hanging", "0"], str(start))
+        tools.run(TRANSACTIONS, "abort", *place, "--start-offset", str(start))
+        assert rows_of(tools.run(TRANSACTIONS, *search)) == []
+        force = ("forceTerminateTransaction", "--transactionalId", "java-tx")
+        tools.run(TRANSACTIONS, *force)
+        (ended,) = rows_of(tools.run(TRANSACTIONS, "list"))
+        assert ended[-1] in ("CompleteAbort", "Empty")
+
+
+def test_lines_are_produced_and_consumers_of_all_kinds_count_them(
+    tools: JavaTools, cluster: LocalCluster
+):
+    create(cluster, "java-lines")
+    topic, count = ("--topic", "java-lines"), ("--num-records", "20")
+    tools.run("ConsoleProducer", *topic, given="".join(f"line {n}\n" for n in range(20)))
+    read = tools.run(
+        CONSOLE_CONSUMER,
+        *topic,
+        *("--partition", "0", "--offset", "earliest"),
+        *("--max-messages", "20"),
+    )
+    assert read.splitlines() == [f"line {number}" for number in range(20)]
+    measured = tools.run("ConsumerPerformance", *topic, *count, "--timeout", "30000")
+    assert measured.splitlines()[1].split(", ")[4] == "20"
+    for tool in ("VerifiableConsumer", "VerifiableShareConsumer"):
+        options = ("--group-id", f"java-{tool}", *topic, "--max-messages", "20")
+        earliest = () if tool == "VerifiableConsumer" else ("--offset-reset-strategy", "earliest")
+        lines = tools.run(tool, *options, *earliest).splitlines()
+        events = [json.loads(line) for line in lines]
+        consumed = [each["count"] for each in events if each["name"] == "records_consumed"]
+        assert sum(consumed) == 20
+        assert events[-1]["name"] in ("shutdown_complete", "shutdown_requested")
+    types = {row[0]: row[1] for row in rows_of(tools.run("GroupsCommand", "--list"))}
+    assert types["java-VerifiableConsumer"] == "Classic"
+    assert types["java-VerifiableShareConsumer"] == "Share"
+
+
+def test_latency_is_measured_from_end_to_end(tools: JavaTools, cluster: LocalCluster):
+    create(cluster, "java-latency")
+    sizes = ("--num-records", "20", "--record-size", "100")
+    said = tools.run("EndToEndLatency", "--topic", "java-latency", *sizes, "--producer-acks", "all")
+    assert "Percentiles: 50th" in said
+
+
+def test_records_are_deleted_and_replicas_verified(
+    tools: JavaTools, cluster: LocalCluster, tmp_path: Path
+):
+    create(cluster, "java-deleted")
+    produce(cluster, "java-deleted", [b"%d" % number for number in range(20)], partitions=1)
+    plan = tmp_path / "plan.json"
+    place = {"topic": "java-deleted", "partition": 0, "offset": 5}
+    plan.write_text(json.dumps({"version": 1, "partitions": [place]}))
+    said = tools.run("DeleteRecordsCommand", "--offset-json-file", str(plan))
+    assert re.search(r"java-deleted-0\s+low_watermark: 5", said)
+    what = ("--topics-include", "java-deleted", "--report-interval-ms", "500")
+    found = tools.watch(
+        "ReplicaVerificationTool", *what, option="--broker-list", until="at offset 20"
+    )
+    assert "max lag is 0 for partition java-deleted-0" in found
+
+
+def test_the_cluster_is_named_and_its_brokers_are_listed(tools: JavaTools):
+    assert re.fullmatch(r"Cluster ID: [\w-]{22}\s*", tools.run_verb("ClusterTool", "cluster-id"))
+    brokers = rows_of(tools.run_verb("ClusterTool", "list-endpoints"))
+    assert {(row[0], row[4], row[5]) for row in brokers} == {
+        (str(number), "unfenced", "broker") for number in ALL
+    }
+
+
+def test_a_streams_application_is_reset(tools: JavaTools, cluster: LocalCluster):
+    create(cluster, "java-input")
+    produce(cluster, "java-input", [b"%d" % number for number in range(20)], partitions=1)
+    app = ("--application-id", "java-app", "--input-topics", "java-input")
+    assert "Partition: 0 Offset: 0" in tools.run("StreamsResetter", *app)
+    described = tools.run(GROUPS, "--describe", "--group", "java-app")
+    assert rows_of(described.lstrip())[0][3:6] == ["0", "20", "20"]
+
+
+def test_what_is_not_served_lists_nothing_and_is_refused(tools: JavaTools):
+    """Goal: as `docs/compat.md` says, an error and no wait."""
+    assert tools.run("ClientMetricsCommand", "--list").strip() == ""
+    assert tools.run(STREAMS_GROUPS, "--list").strip() == ""
+    change = ("--alter", "--name", "m", "--metrics", "org.apache.kafka.", "--interval", "10000")
+    with pytest.raises(AssertionError, match="Unsupported config resource type 16"):
+        tools.run("ClientMetricsCommand", *change)
+    with pytest.raises(AssertionError, match="Unsupported"):
+        tools.run(STREAMS_GROUPS, "--describe", "--group", "java-app")

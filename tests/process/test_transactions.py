@@ -12,18 +12,11 @@ import time
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
+from tests.hanging import ALLOWED, begin_without_coordinator
 from tests.process.test_command_line import report
-from tidelog.client.blocking import Brokers
-from tidelog.client.core.calls import produce_call, request
-from tidelog.client.core.values import parse_addresses
-from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, ZERO_TOPIC_ID
-from tidelog.records.batch import build_batch
-from tidelog.records.record import Record
+from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
-from tidelog.wire import produce
-from tidelog.wire.api import ApiKey
-from tidelog.wire.values import millis
 
 pytestmark = pytest.mark.process
 
@@ -191,42 +184,14 @@ async def produce_with_aiokafka(bootstrap):
     await producer.stop()
 
 
-def begin_without_coordinator(cluster):
-    """A transaction that no coordinator knows, as brokers let clients begin one before KIP-890."""
-    brokers = Brokers(
-        parse_addresses([cluster.bootstrap_servers]), client_id="test", timeout_s=PATIENCE_S
-    )
-    identity = brokers.any(
-        request(
-            ApiKey.INIT_PRODUCER_ID,
-            transactional_id=None,
-            transaction_timeout=millis(0),
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-    )
-    batch = build_batch(
-        [Record(int(time.time() * 1000), None, b"hanging")],
-        producer_id=identity.producer_id,
-        producer_epoch=identity.producer_epoch,
-        base_sequence=0,
-        is_transactional=True,
-    )
-    partition = produce.ProducePartition(COPY, ZERO_TOPIC_ID, 0, memoryview(batch))
-    answer = brokers.any(produce_call(produce.ProduceRequest("z", -1, 10_000, [partition])))
-    brokers.close()
-    return answer.partitions[0].base_offset
-
-
 def test_what_is_aborted_or_a_zombies_or_hangs_is_not_read(tmp_path):
-    allowed = {"transaction.partition.verification.enable": "false"}
-    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=allowed) as cluster:
+    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=ALLOWED) as cluster:
         cluster.create_topic(COPY, partitions=1)
         where = ("--bootstrap-server", cluster.bootstrap_servers)
         produce_in_transactions(cluster)
         asyncio.run(produce_with_aiokafka(cluster.bootstrap_servers))
         assert committed_values(cluster, 2) == ["good", "aio"]
-        start = begin_without_coordinator(cluster)
+        start = begin_without_coordinator(cluster, COPY)
         producer = Producer(settings(cluster))
         producer.produce(COPY, "late", partition=0)
         assert producer.flush(PATIENCE_S) == 0

@@ -13,11 +13,12 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-SESSION_TIMEOUT_MS = 3000
+SESSION_TIMEOUT_MS = 6000
+"""One whose process gets no CPU for some seconds is a member still."""
 HEARTBEAT_MS = 300
 
 
@@ -25,10 +26,23 @@ def report(values: list[bytes]) -> None:
     print(json.dumps([value.decode() for value in values]), flush=True)
 
 
-def report_owned(word: str, partitions: list[Any]) -> None:
+def report_owned(word: str, partitions: Iterable[Any]) -> None:
     """`got` or `gave`: after the one and before the other no other member may have them."""
-    numbers = [each.partition for each in partitions]
+    numbers = sorted(each.partition for each in partitions)
     print(json.dumps({"at": time.monotonic(), word: numbers}), flush=True)
+
+
+class Reporting:
+    """What the rebalance listeners of kafka-python and aiokafka do alike."""
+
+    def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        report_owned("got", assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        report_owned("gave", revoked)
+
+    def on_partitions_lost(self, lost: Iterable[Any]) -> None:
+        report_owned("gave", lost)
 
 
 CLASSIC = {
@@ -75,11 +89,13 @@ def run_confluent_kafka(
 
 
 def run_kafka_python(bootstrap: str, group: str, topic: str, go_on: Callable[[], bool]) -> None:
-    from kafka import KafkaConsumer
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.errors import KafkaError
 
+    class Listener(Reporting, ConsumerRebalanceListener):
+        pass
+
     consumer = KafkaConsumer(
-        topic,
         bootstrap_servers=bootstrap,
         group_id=group,
         auto_offset_reset="earliest",
@@ -87,6 +103,7 @@ def run_kafka_python(bootstrap: str, group: str, topic: str, go_on: Callable[[],
         session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
+    consumer.subscribe([topic], listener=Listener())
     while go_on():
         found = consumer.poll(timeout_ms=100, max_records=100)
         values = [each.value for messages in found.values() for each in messages]
@@ -94,16 +111,20 @@ def run_kafka_python(bootstrap: str, group: str, topic: str, go_on: Callable[[],
             with contextlib.suppress(KafkaError):
                 consumer.commit()
             report(values)
+    # It reads nothing more, and is not asked again before it leaves.
+    report_owned("gave", consumer.assignment())
     consumer.close()
 
 
 def run_aiokafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], bool]) -> None:
-    from aiokafka import AIOKafkaConsumer
+    from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
     from aiokafka.errors import KafkaError
+
+    class Listener(Reporting, ConsumerRebalanceListener):
+        pass
 
     async def run() -> None:
         consumer = AIOKafkaConsumer(
-            topic,
             bootstrap_servers=bootstrap,
             group_id=group,
             auto_offset_reset="earliest",
@@ -111,6 +132,7 @@ def run_aiokafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], boo
             session_timeout_ms=SESSION_TIMEOUT_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
         )
+        consumer.subscribe([topic], listener=Listener())
         await consumer.start()
         while go_on():
             found = await consumer.getmany(timeout_ms=100, max_records=100)
@@ -119,6 +141,7 @@ def run_aiokafka(bootstrap: str, group: str, topic: str, go_on: Callable[[], boo
                 with contextlib.suppress(KafkaError):
                     await consumer.commit()
                 report(values)
+        report_owned("gave", consumer.assignment())
         await consumer.stop()
 
     asyncio.run(run())

@@ -1,7 +1,8 @@
 """Groups of real consumers: every record at least once, and offsets that never go back.
 
-Three processes of each client read one topic as a group. One leaves, one is killed, one comes back,
-and the coordinator is killed, while records keep coming.
+Five processes of each client read one topic as a group. One leaves, one is killed, one comes back,
+and the coordinator is killed, while records keep coming. Each process reports which partitions it
+has and for how long: no two have one at the same time.
 """
 
 import json
@@ -25,6 +26,7 @@ from tidelog.testing.waiting import wait_until
 pytestmark = pytest.mark.process
 
 TOPIC, GROUP, PARTITIONS = "jobs", "workers", 12
+MEMBERS = 5
 PATIENCE_S = 60
 
 
@@ -96,6 +98,12 @@ class Members:
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(PATIENCE_S) == 0
+
+    def owners(self) -> int:
+        """How many processes share all the partitions; 0 while some are under way."""
+        with self._lock:
+            owned = [len(each) for each in self._owned.values() if each]
+        return len(owned) if sum(owned) == PARTITIONS else 0
 
     def missing(self, values: set[str]) -> set[str]:
         with self._lock:
@@ -171,6 +179,10 @@ class Reading:
             assert time.monotonic() < deadline, f"{step}: {missing}"
             self._observer.look()
 
+    def wait_for_owners(self, count: int) -> None:
+        """Until so many members report that they have partitions, all of them together."""
+        wait_until(lambda: self.members.owners() == count, PATIENCE_S, f"{count} owners")
+
     def check(self) -> None:
         assert not self._observer.went_back
         assert not self.members.shared()
@@ -184,12 +196,15 @@ def test_a_group_reads_everything_through_deaths_of_all_kinds(tmp_path, client):
         reading = Reading(cluster, client)
         members = reading.members
         try:
-            for _ in range(3):
+            for _ in range(MEMBERS):
                 members.add()
-            reading.read_all("three members")
+            reading.wait_for_owners(MEMBERS)
+            reading.read_all("five members")
             members.kill()
+            reading.wait_for_owners(MEMBERS - 1)
             reading.read_all("one was killed")
             members.add()
+            reading.wait_for_owners(MEMBERS)
             reading.read_all("another one came")
             number = partition_of(GROUP, 5)
             coordinator = cluster.wait_for_leader(OFFSETS_TOPIC, number)
@@ -197,6 +212,7 @@ def test_a_group_reads_everything_through_deaths_of_all_kinds(tmp_path, client):
             reading.read_all("the coordinator was killed")
             cluster.start_node(coordinator)
             members.dismiss()
+            reading.wait_for_owners(MEMBERS - 1)
             reading.read_all("one has left")
         finally:
             members.end()

@@ -2,10 +2,13 @@
 
 One process consumes, produces and commits its offsets in one transaction, again and again. A reader
 of committed data gets each record once, in the order of its partition. And: what is aborted is not
-read, a zombie is fenced, a transaction that hangs is found and aborted.
+read, a zombie is fenced, a transaction that hangs is found and aborted, and one that a killed client
+has left is aborted at its timeout.
 """
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
@@ -23,6 +26,8 @@ pytestmark = pytest.mark.process
 SOURCE, COPY, GROUP, PARTITIONS, RECORDS = "source", "copy", "copiers", 2, 900
 IDS = {"transactional.id": "copier", "transaction.timeout.ms": 10_000}
 PATIENCE_S = 60
+ABANDONED_MS = 4_000
+"""The timeout of a transaction that is left open: long enough to be seen before."""
 PER_TRANSACTION = 50
 
 
@@ -202,3 +207,28 @@ def test_what_is_aborted_or_a_zombies_or_hangs_is_not_read(tmp_path):
         report("transactions", "abort", *place, *where)
         assert report("transactions", "find-hanging", "--older-than", 0, *where) == []
         assert committed_values(cluster, 3) == ["good", "aio", "late"]
+
+
+def test_readers_go_on_when_a_killed_client_has_left_a_transaction_open(tmp_path):
+    """Its coordinator aborts the transaction at its timeout; nothing of it is read."""
+    with LocalCluster(brokers=3, data_dir=tmp_path / "cluster") as cluster:
+        cluster.create_topic(COPY, partitions=1, replication_factor=3)
+        command = [sys.executable, "-m", "tests.process.abandoned_transaction"]
+        client = subprocess.Popen(
+            [*command, cluster.bootstrap_servers, COPY, str(ABANDONED_MS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert client.stdout is not None and client.stdout.readline() == "begun\n"
+        producer = Producer(settings(cluster))
+        producer.produce(COPY, "late", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        where = ("--bootstrap-server", cluster.bootstrap_servers)
+        (listed,) = report("transactions", "list", *where)
+        assert (listed["transactional_id"], listed["state"]) == ("abandoned", "Ongoing")
+        client.kill()
+        client.wait()
+        assert committed_values(cluster, 1) == ["late"]
+        (listed,) = report("transactions", "list", *where)
+        assert listed["state"] == "CompleteAbort"

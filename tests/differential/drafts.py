@@ -20,6 +20,8 @@ MEMBERS: Final = 3
 PRODUCERS: Final = 2
 PARTITIONS: Final = 2
 _LONG: Final = (1, 30)
+_NEVER_LONG: Final = ("committed_metadata", "host", "host_filter")
+"""Of metadata `group_steps.offset_rows` has long ones, with care. Of hosts see `known.py`."""
 _MEMORY: Final = 4
 """How many of the newest answers a reference tries."""
 
@@ -142,8 +144,7 @@ def _texts(holder: dict[str, Any] | list[Any]) -> Iterator[tuple[Any, Any]]:
     """Where texts are: what holds them, and at which place."""
     items = holder.items() if isinstance(holder, dict) else enumerate(holder)
     for at, value in items:
-        if at == "committed_metadata":
-            # `group_steps.offset_rows` has long ones, and says what must not come of them.
+        if at in _NEVER_LONG:
             continue
         if isinstance(value, dict | list):
             yield from _texts(value)

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from tests.differential.comparison import Difference, Names, canonical, differences, error_codes
 from tests.differential.known import begins_a_group, is_known
 from tests.differential.sides import CLOSED, Side
-from tests.differential.steps import Step, resolve
+from tests.differential.steps import Step, has_long, resolve
 from tidelog.wire.api import ApiKey as K
 
 WAITS: Final = frozenset((K.JOIN_GROUP, K.SYNC_GROUP))
@@ -151,7 +151,7 @@ class Pair:
             if not uneven:
                 uneven_until = 0.0
             elif not uneven_until:
-                is_silent = step.key == K.DESCRIBE_SHARE_GROUP_OFFSETS
+                is_silent = step.key == K.DESCRIBE_SHARE_GROUP_OFFSETS or has_long(step.body)
                 uneven_until = now + (SILENT_S if is_silent else LATER_S)
             left = (uneven_until if uneven else until) - now
             if left <= 0:

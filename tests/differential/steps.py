@@ -92,6 +92,15 @@ def resolve(value: Any, answers: Answers, prefix: str) -> Any:
     return value
 
 
+def has_long(value: Any) -> bool:
+    """Whether a text in it is as long as its version can say, or nearly."""
+    if isinstance(value, Mapping):
+        return any(map(has_long, value.values()))
+    return isinstance(value, Long) or (
+        isinstance(value, (list, tuple)) and any(map(has_long, value))
+    )
+
+
 def _found(ref: Ref, answers: Answers) -> Any:
     for number, path in ref.answers:
         value = answers.get(number)

@@ -2,8 +2,8 @@
 
 One process consumes, produces and commits its offsets in one transaction, again and again. A reader
 of committed data gets each record once, in the order of its partition. And: what is aborted is not
-read, a zombie is fenced, a transaction that hangs is found and aborted, and one that a killed client
-has left is aborted at its timeout.
+read, a zombie is fenced, a transaction that hangs is found and aborted, and one that a client left
+when it was killed is aborted at its timeout.
 """
 
 import asyncio

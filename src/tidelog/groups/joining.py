@@ -109,7 +109,7 @@ class Joining:
         self, group: ClassicGroup, request: JoinGroup, reply_to: ReplyTo, now: Instant
     ) -> None:
         instance_id = request.group_instance_id
-        member_id = self._new_member_id(instance_id or request.client_id)
+        member_id = self._new_member_id(request.client_id if instance_id is None else instance_id)
         if instance_id is not None:
             if instance_id in group.static_members:
                 self._replace(group, request, member_id, reply_to, now)

@@ -280,3 +280,14 @@ def test_the_generation_of_a_group_that_was_left_goes_on(rig):
     number = rig.send(join(rig.join_new()))
     rig.advance(DELAY_MS)
     assert rig.answers[number].generation_id == 3
+
+
+@pytest.mark.parametrize(("instance_id", "name"), [(None, "client"), ("i", "i"), ("", "")])
+def test_a_member_id_begins_with_the_instance_or_else_with_the_client(rig, instance_id, name):
+    """As in Kafka also with an instance that is the empty text."""
+    number = rig.send(
+        join(client_id="client", group_instance_id=instance_id, requires_member_id=False)
+    )
+    rig.advance(DELAY_MS)
+    assert rig.answers[number].member_id.startswith(f"{name}-")
+    assert len(rig.answers[number].member_id) == len(name) + 37

@@ -34,7 +34,7 @@ from tidelog.cli.spark import spark_app
 from tidelog.cli.terminal import BadAnswer, NoAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.topics import topics_app
 from tidelog.cli.transactions import transactions_app
-from tidelog.errors import ErrorCode, StorageError, UsageError
+from tidelog.errors import ErrorCode, StorageError, UnwritableText, UsageError
 
 EXIT_DONE: Final = 0
 EXIT_BAD: Final = 1
@@ -147,6 +147,9 @@ def _report(error: BaseException, arguments: Sequence[str]) -> int:
             return EXIT_INTERRUPTED
         case UsageError():
             print_error(error.message, error.hint)
+            return EXIT_USAGE
+        case UnwritableText():
+            print_error(error.message, "no name of anything is that long; look at the command")
             return EXIT_USAGE
         case WorkFailed():
             print_error(error.message, error.hint)

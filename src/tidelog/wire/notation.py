@@ -231,7 +231,11 @@ def read_text_length(buffer: Any, position: int) -> tuple[int, int]:
 
 
 def _read_compact_text(buffer: Any, position: int) -> tuple[str, int]:
-    length, position = read_text_length(buffer, position)
+    length = buffer[position] - 1
+    if length < 0x7F:
+        position += 1
+    else:
+        length, position = read_text_length(buffer, position)
     end = position + length
     if length < 0 or end > len(buffer):
         raise MalformedFrame(f"a text of `{length}` bytes, {len(buffer) - position} are left")

@@ -13,7 +13,7 @@ from tidelog.cli import app as app_module
 from tidelog.cli.app import run
 from tidelog.cli.terminal import NoAnswer, WorkFailed
 from tidelog.client import AdminError, Unreachable
-from tidelog.errors import ErrorCode, StorageError, UsageError
+from tidelog.errors import ErrorCode, StorageError, UnwritableText, UsageError
 
 COMMANDS = [
     "up",
@@ -103,6 +103,7 @@ def test_wrong_use_is_code_2_with_a_hint(
         (AdminError(ErrorCode.INVALID_CONFIG, "what"), 1),
         (WorkFailed("what", "do this"), 1),
         (NoAnswer("what", "do this"), 3),
+        (UnwritableText("what"), 2),
         (Unreachable("what"), 3),
         (TimeoutError("what"), 3),
         (StorageError("file", "what"), 3),

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from tidelog.shares import decisions
 from tidelog.sharing.in_flight import Part
 from tidelog.sharing.values import RecordState
 from tidelog.sim.ablations.safeguard import guard_of_cluster
@@ -20,5 +21,8 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "sharers", "deliveries-are-limited", "a record that is delivered without end"
     ).replaced(Part, "_limited", lambda _self, state, _limit: state),
+    guard_of_cluster(
+        "sharers", "share-states-are-fenced", "a deposed leader's state over that of the next"
+    ).replaced(decisions, "_fenced", lambda *_args, **_epochs: None),
 )
-"""Of locks and deliveries."""
+"""Of locks, deliveries and states."""

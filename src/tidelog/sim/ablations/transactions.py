@@ -1,6 +1,6 @@
 """Safeguards of transactions in their partitions, and what readers get without them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -9,11 +9,14 @@ from tidelog.groups import offsets
 from tidelog.groups.image import GroupsMachine
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.state import LogState
+from tidelog.model import TopicPartition
 from tidelog.replication.verification import Verification
 from tidelog.rsm.log_records import InTransaction, LogRecord
 from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 from tidelog.transactions import transitions
+from tidelog.transactions.endings import Endings
 from tidelog.transactions.env import Env
+from tidelog.transactions.messages import Marker
 from tidelog.transactions.records import NO_PRODUCER_EPOCH, Transaction
 
 
@@ -33,6 +36,19 @@ def _for_no_client(fence: Original, *args: Any) -> Transaction:
     """The epoch behind a fence is given to no client."""
     fenced: Transaction = fence(*args)
     return replace(fenced, last_producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def _one_is_enough(
+    written: Original,
+    self: Endings,
+    marker: Marker,
+    partitions: Collection[TopicPartition],
+    *args: Any,
+    **options: Any,
+) -> None:
+    """The first marker that is written stands for those of all partitions."""
+    missing = self.missing(marker.transactional_id) if self.wants(marker) else None
+    written(self, marker, partitions if missing is None else tuple(missing), *args, **options)
 
 
 SAFEGUARDS: Final = (
@@ -61,7 +77,10 @@ SAFEGUARDS: Final = (
         "transactions", "stable-offset-waits-for-the-end", "reading what is not decided"
     ).replaced(LogState, "last_stable_offset", property(lambda self: self.high_watermark)),
     guard_of_cluster(
+        "transactions", "all-partitions-are-marked", "a transaction that commits in a part of them"
+    ).wrapped(Endings, "on_written", _one_is_enough),
+    guard_of_cluster(
         "transactions", "aborts-are-listed", "records of transactions that aborted"
     ).wrapped(ProducerStates, "replay", lambda replay, *args: replay(*args) and None),
 )
-"""Of verification, offsets and readers."""
+"""Of verification, offsets, markers and readers."""

@@ -131,7 +131,7 @@ class Pair:
                     return Outcome(sent, None, ())
                 if found:
                     return Outcome(sent, by_number[number], found)
-            if UNEXPECTED in error_codes(self.sides[0].answers.get(step.number)):
+            if self._kafka_failed():
                 return Outcome(sent, None, ())
             if waits := self._unequal_waits():
                 known = is_known(*waits)
@@ -168,6 +168,14 @@ class Pair:
         for each in ready:
             side, slot = waiting[each]
             side.receive(slot)
+
+    def _kafka_failed(self) -> bool:
+        """Whether it has answered something by which it failed, this step or an earlier one."""
+        return any(
+            UNEXPECTED in error_codes(answer)
+            for number, answer in self.sides[0].answers.items()
+            if number not in self._compared
+        )
 
     def _answered(self) -> list[int]:
         both = set(self.sides[0].answers) & set(self.sides[1].answers)

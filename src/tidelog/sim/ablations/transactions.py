@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from tidelog.broker import coordinator_log
+from tidelog.env.instant import Instant
 from tidelog.groups import offsets
 from tidelog.groups.image import GroupsMachine
 from tidelog.log.producer_state import ProducerStates
@@ -14,6 +15,7 @@ from tidelog.replication.verification import Verification
 from tidelog.rsm.log_records import InTransaction, LogRecord
 from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 from tidelog.transactions import transitions
+from tidelog.transactions.coordinator import TransactionCoordinator
 from tidelog.transactions.endings import Endings
 from tidelog.transactions.env import Env
 from tidelog.transactions.messages import Marker
@@ -51,6 +53,11 @@ def _one_is_enough(
     written(self, marker, partitions if missing is None else tuple(missing), *args, **options)
 
 
+def _when_appended(commit: Original, self: TransactionCoordinator, _: int, now: Instant) -> None:
+    """An outcome counts as soon as the leader has it."""
+    commit(self, self._env.kernel.next_offset, now)
+
+
 SAFEGUARDS: Final = (
     guard("r29", "transactions-are-verified", "a transaction that no coordinator ends").replaced(
         Verification, "judge", lambda *_: None
@@ -76,6 +83,9 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "transactions", "stable-offset-waits-for-the-end", "reading what is not decided"
     ).replaced(LogState, "last_stable_offset", property(lambda self: self.high_watermark)),
+    guard_of_cluster(
+        "transactions", "outcomes-are-committed-first", "one transaction with two outcomes"
+    ).wrapped(TransactionCoordinator, "on_high_watermark", _when_appended),
     guard_of_cluster(
         "transactions", "all-partitions-are-marked", "a transaction that commits in a part of them"
     ).wrapped(Endings, "on_written", _one_is_enough),

@@ -34,6 +34,7 @@ from tidelog.cli.spark import spark_app
 from tidelog.cli.terminal import BadAnswer, NoAnswer, WorkFailed, print_error, print_line
 from tidelog.cli.topics import topics_app
 from tidelog.cli.transactions import transactions_app
+from tidelog.cli.users import users_app
 from tidelog.errors import ErrorCode, StorageError, UnwritableText, UsageError
 
 EXIT_DONE: Final = 0
@@ -83,6 +84,7 @@ command(app, "consume", "consume orders --from latest --follow --format json")(c
 app.add_typer(groups_app, name="groups")
 app.add_typer(transactions_app, name="transactions")
 app.add_typer(acls_app, name="acls")
+app.add_typer(users_app, name="users")
 app.add_typer(quotas_app, name="quotas")
 app.add_typer(quorum_app, name="quorum")
 app.add_typer(migrate_app, name="migrate")

@@ -41,6 +41,7 @@ from tidelog.client.groups import Groups
 from tidelog.client.quotas import Quotas
 from tidelog.client.security_options import PLAINTEXT, ClientSecurity
 from tidelog.client.transactions import Transactions
+from tidelog.client.users import Users
 from tidelog.errors import ErrorCode
 from tidelog.model import METADATA_TOPIC, NO_EPOCH, Endpoint, TopicPartition, Uuid
 from tidelog.wire.api import ApiKey
@@ -86,6 +87,8 @@ class AdminClient:
         self.acls = Acls(self._brokers)
         # Quotas of users, client ids and addresses.
         self.quotas = Quotas(self._brokers)
+        # Users of SCRAM.
+        self.users = Users(self._brokers)
         # Transactions, of which coordinators and leaders know parts.
         self.transactions = Transactions(self._brokers)
 

@@ -54,6 +54,8 @@ _NEWEST: Final[Mapping[ApiKey, int]] = {
     ApiKey.DELETE_ACLS: 3,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: 1,
     ApiKey.ALTER_CLIENT_QUOTAS: 1,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: 0,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: 0,
 }
 """The newest version that the client uses."""
 

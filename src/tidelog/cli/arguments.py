@@ -221,14 +221,23 @@ def security(bootstrap: str | None, data_dir: Path) -> "ClientSecurity":
 
         return local_security(data_dir)
     from tidelog.config import parse_properties
+    from tidelog.config.secret_properties import secrets_in
+    from tidelog.tls.stores import is_open_to_all
 
     try:
-        return ClientSecurity(parse_properties(path.read_text(encoding="utf-8")))
+        settings = parse_properties(path.read_text(encoding="utf-8"))
+        exposed = secrets_in(settings) if is_open_to_all(path) else ()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(
             f"`{path}` cannot be read: {reason}", "give a file like `security.protocol=SSL`"
         ) from None
+    if exposed:
+        raise UsageError(
+            f"every user of the machine may read the secrets in `{path}`: {', '.join(exposed)}",
+            f"run `chmod 600 {path}`",
+        )
+    return ClientSecurity(settings)
 
 
 def hinted(

@@ -83,6 +83,10 @@ def check_node(file: Path) -> NodeFindings:
         found.findings.append(
             Finding(Severity.NOTE, str(file), text, advice or "the line may stay")
         )
+    if config.exposed:
+        names = ", ".join(f"`{name}`" for name in config.exposed)
+        text = f"every user of the machine may read its secrets: {names}"
+        found.findings.append(Finding(Severity.NOTE, str(file), text, f"run `chmod 600 {file}`"))
     if parse_properties(file.read_text(encoding="utf-8")).get(_TIERING) == "true":
         text = f"`{_TIERING}` is `true`, and there is no tiered storage here"
         hint = f"no topic may have `{TIERED}`; the line itself is accepted"

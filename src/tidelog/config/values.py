@@ -433,6 +433,8 @@ class NodeConfig:
     unknown: Mapping[str, str] = field(default_factory=dict)
     """Properties that were set and that neither Kafka 4.3 nor this code knows, in order of name,
     and what may have been meant, or an empty text."""
+    exposed: tuple[str, ...] = ()
+    """Secrets in the node's file, if every user of the machine may read that file."""
 
     @property
     def all_log_dirs(self) -> tuple[str, ...]:

@@ -135,6 +135,10 @@ def _start(
     _report_unused(config, log)
     tls = TlsContexts.of_node(config)
     fresh = _fetch_first(config)
+    if config.exposed:
+        names = ", ".join(config.exposed)
+        text = f"every user of the machine may read secrets in the properties file: {names}"
+        log.line(Level.WARN, f"config start: {text}; hint: run `chmod 600` on it")
     descriptors = process.raise_open_files()
     file_limit = share_of_files(descriptors)
     disks, open_files = open_disks(config.all_log_dirs, file_limit, stack)

@@ -72,6 +72,12 @@ def files_of(tls: TlsConfig) -> tuple[str, ...]:
     return tuple(filter(None, (tls.keystore.location, tls.truststore.location)))
 
 
+def is_open_to_all(path: Path) -> bool:
+    """Whether a file is one that every user of the machine may read or write; a pipe is not."""
+    mode = path.stat().st_mode
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IRWXO)
+
+
 def read_file(
     name: str, location: str, *, is_secret: bool, max_bytes: int = MAX_STORE_BYTES
 ) -> bytes:

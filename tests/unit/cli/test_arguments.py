@@ -171,3 +171,23 @@ def test_brokers_by_a_scheme_are_refused(capsys, tmp_path, monkeypatch, path) ->
     done = tidelog(capsys, *path, *given)
     assert (done.code, done.out) == (2, "")
     assert "ssl://localhost:9093" in done.err
+
+
+@pytest.mark.parametrize(
+    ("mode", "line", "code", "said"),
+    [
+        (0o644, 'sasl.jaas.config=X required password="s3cret";', 2, "chmod 600"),
+        (0o644, "security.protocol=PLAINTEXT", 3, "localhost:1"),
+        (0o640, 'sasl.jaas.config=X required password="s3cret";', 3, "localhost:1"),
+    ],
+)
+def test_passwords_that_everybody_may_read_are_refused(
+    capsys, tmp_path, mode, line, code, said
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"{line}\n")
+    file.chmod(mode)
+    where = ("--bootstrap-server", "localhost:1", "--command-config", file)
+    done = tidelog(capsys, "topics", "list", *where)
+    assert (done.code, said in done.err, "hint: " in done.err) == (code, True, True)
+    assert "s3cret" not in done.err

@@ -82,6 +82,18 @@ def test_properties_without_effect_are_notes(
     assert ["num.io.threads" in each for each in reasons] == [False, True, False]
 
 
+def test_secrets_that_everybody_may_read_are_a_note(
+    capsys: pytest.CaptureFixture[str], files: Files
+) -> None:
+    files.write("delegation.token.secret.key=s3cret\n")
+    files.file.chmod(0o644)
+    done = check(capsys, files)
+    assert hindering(done) == []
+    (note,) = (each for each in done.json["findings"] if "secrets" in each["reason"])
+    assert "delegation.token.secret.key" in note["reason"] and "chmod 600" in note["hint"]
+    assert "s3cret" not in done.out
+
+
 def test_a_property_that_no_node_takes_hinders(
     capsys: pytest.CaptureFixture[str], files: Files
 ) -> None:

@@ -31,3 +31,16 @@ def test_an_unreadable_file_is_a_usage_error(tmp_path: Path, content: bytes | No
         file.write_bytes(content)
     with pytest.raises(UsageError, match="cannot be read"):
         read_node_config(file)
+
+
+@pytest.mark.parametrize(("mode", "exposed"), [(0o640, ()), (0o644, ("sasl.jaas.config",))])
+def test_secrets_in_a_file_that_everybody_may_read_are_named(
+    tmp_path: Path, mode: int, exposed: tuple[str, ...]
+) -> None:
+    """Kafka starts with such a file, so it is not refused."""
+    file = tmp_path / "server.properties"
+    file.write_text(f'{MINIMAL}\nsasl.jaas.config=X required password="s3cret";\n')
+    file.chmod(mode)
+    assert read_node_config(file).exposed == exposed
+    overrides = {"listener.name.plaintext.plain.sasl.jaas.config": "Y required user_a=b;"}
+    assert read_node_config(file, overrides).exposed == exposed

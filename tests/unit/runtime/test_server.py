@@ -280,3 +280,13 @@ def test_properties_without_effect_are_logged_once_at_the_start(
     assert lines[2].endswith("Kafka's own parts, ignored: metric.reporters, num.io.threads")
     meant = "num.partition (did you mean `num.partitions`?)"
     assert lines[3].endswith(f"unknown properties, ignored as Kafka does: colour, {meant}")
+
+
+def test_secrets_that_everybody_may_read_are_a_warning_with_a_hint(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config = replace(node_config(tmp_path / "missing"), exposed=("sasl.jaas.config",))
+    assert run_node(config, make_core=echo_factory(lambda core: None)) == EXIT_USAGE
+    (warning,) = (line for line in capfd.readouterr().err.splitlines() if " WARN " in line)
+    assert "secrets in the properties file: sasl.jaas.config" in warning
+    assert "hint: " in warning and "chmod 600" in warning

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tidelog.sim.campaign.seeds import CLUSTER, run_seed
+from tidelog.env.trace import Level
+from tidelog.sim.campaign.seeds import CLUSTER, prepare, run_seed
 from tidelog.sim.engine import secured
 from tidelog.sim.engine.world import World
 from tidelog.sim.workloads.cluster_view import newest_image
@@ -38,6 +39,16 @@ def test_a_node_logs_in_at_a_leader_whose_address_a_message_named():
 
     world.run_until(is_back, 20_000)
     assert not any("before a login" in line for line in world.lines)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_no_trace_has_a_password(seed):
+    """Goal: at the finest level, with logins that fail and passwords that change under faults."""
+    one = prepare(CLUSTER, "secured", seed, trace_level=Level.DEBUG)
+    assert one.run().violation is None
+    lines = one.world.lines
+    assert any("intruder" in line for line in lines)
+    assert [line for line in lines if "-secret" in line] == []
 
 
 @pytest.mark.parametrize("seed", [2, 3])

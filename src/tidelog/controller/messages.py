@@ -118,6 +118,10 @@ class ConfigChange(NamedTuple):
     operation: int
     value: str | None
 
+    def __repr__(self) -> str:
+        """Without the value: it may be a password."""
+        return f"ConfigChange({self.name}, {self.operation})"
+
 
 class ConfigResourceChange(NamedTuple):
     """All operations on one resource: type 2 is a topic, 4 a broker ("" is every broker)."""

@@ -28,6 +28,10 @@ class CreateTokenResult(NamedTuple):
     token_id: str
     hmac: bytes
 
+    def __repr__(self) -> str:
+        """Without the code, by which its holder logs in."""
+        return f"CreateTokenResult({self.token_id})"
+
 
 class RenewToken(NamedTuple):
     """The token with this code is to live longer (API 39)."""
@@ -37,6 +41,10 @@ class RenewToken(NamedTuple):
     """0 or less for as long as renewals extend it."""
     requester: Principal
 
+    def __repr__(self) -> str:
+        """Without the code, by which its holder logs in."""
+        return f"RenewToken({self.requester})"
+
 
 class ExpireToken(NamedTuple):
     """The token with this code is to end (API 40)."""
@@ -45,6 +53,10 @@ class ExpireToken(NamedTuple):
     period_ms: int
     """After how long; less than 0 for at once."""
     requester: Principal
+
+    def __repr__(self) -> str:
+        """Without the code, by which its holder logs in."""
+        return f"ExpireToken({self.requester})"
 
 
 class TokenExpiry(NamedTuple):

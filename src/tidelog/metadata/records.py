@@ -32,13 +32,20 @@ FENCE: Final = 1
 """`BrokerRegistrationChangeRecord.fenced`; 0 means no change."""
 
 
-def of(kafka_type: str, *, tag: int | None = None, since: int = 0, default: Any = MISSING) -> Any:
+def of(
+    kafka_type: str,
+    *,
+    tag: int | None = None,
+    since: int = 0,
+    default: Any = MISSING,
+    is_secret: bool = False,
+) -> Any:
     """A field, and how it is written. A tagged one is not written when it has its default; one
-    that came after version 0 needs a default."""
+    that came after version 0 needs a default. A record prints without what may be secret."""
     metadata: dict[str, Any] = {"kafka_type": kafka_type, "since": since}
     if tag is not None:
         metadata["tag"] = tag
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata=metadata, repr=not is_secret)
 
 
 class _Entity:
@@ -259,7 +266,8 @@ class ConfigRecord(MetadataRecord):
     """2 topic, 4 broker (name "": the default of all), 16 client metrics, 32 group."""
     resource_name: str = of("string")
     name: str = of("string")
-    value: str | None = of("string")
+    value: str | None = of("string", is_secret=True)
+    """May be the password of a key store."""
 
 
 @record(12)
@@ -329,8 +337,8 @@ class UserScramCredentialRecord(MetadataRecord):
     mechanism: int = of("int8")
     """1 SCRAM-SHA-256, 2 SCRAM-SHA-512."""
     salt: bytes = of("bytes")
-    stored_key: bytes = of("bytes")
-    server_key: bytes = of("bytes")
+    stored_key: bytes = of("bytes", is_secret=True)
+    server_key: bytes = of("bytes", is_secret=True)
     iterations: int = of("int32")
 
 

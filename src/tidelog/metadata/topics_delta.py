@@ -12,6 +12,7 @@ from typing import TypeAlias, TypeVar
 
 from tidelog.metadata import records
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tidelog.metadata.topic_names import name_fault
 from tidelog.model import TopicId
 
 _Item = TypeVar("_Item")
@@ -83,6 +84,9 @@ class TopicsDelta:
 
     def on_topic(self, record: records.TopicRecord) -> None:
         """A topic without partitions yet."""
+        fault = name_fault(record.name)
+        # It becomes a directory's name; no controller has decided such a record.
+        assert fault is None, f"a topic that cannot be: {fault}"
         assert self._topic_id(record.name) is None, f"topic `{record.name}` exists already"
         self._created[record.topic_id] = record.name
         self._created_ids[record.name] = record.topic_id

@@ -12,6 +12,7 @@ from tests.issuer import NAME as ISSUER_NAME
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.config.values import JaasSetting
 from tidelog.env.effects import KeysFetched
+from tidelog.env.trace import Level
 from tidelog.errors import ErrorCode
 from tidelog.metadata.scram_keys import SCRAM_NUMBERS, salt_password
 from tidelog.model import Mechanism, Secret
@@ -35,7 +36,7 @@ def jaas(mechanism: Mechanism, name: str, password: str) -> str:
     return f'{module} required username="{name}" password="{password}"'
 
 
-def login_node(**settings: str) -> OneNode:
+def login_node(*, trace_level: Level = Level.INFO, **settings: str) -> OneNode:
     """Its own name is `node`; PLAIN knows `alice` too, SCRAM those who are added, OAUTHBEARER those
     with a token of `ISSUER`."""
     users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
@@ -49,7 +50,7 @@ def login_node(**settings: str) -> OneNode:
         "sasl_oauthbearer_expected_issuer": ISSUER_NAME,
         "sasl_oauthbearer_expected_audience": AUDIENCE,
     }
-    node = OneNode(**given | settings)
+    node = OneNode(trace_level=trace_level, **given | settings)
     node.receive(KeysFetched(KEYS_URL, ISSUER.document()))
     return node
 

@@ -81,6 +81,7 @@ class OneNode:
         alone: bool = True,
         reaches_itself: bool = False,
         seed: int = 7,
+        trace_level: Level = Level.INFO,
         **settings: str,
     ) -> None:
         """Starts the node and unfences it if it is `alone`; else the test acts for other voters.
@@ -102,7 +103,7 @@ class OneNode:
             self.trace,
             now=self.now,
             wall_ms=WALL_MS,
-            trace_level=Level.INFO,
+            trace_level=trace_level,
         )
         # What was not carried out here but matters to a test.
         self.closed: list[int] = []

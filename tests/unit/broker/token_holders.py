@@ -11,18 +11,19 @@ from typing import Any
 from tests.unit.broker.logged_in import PASSWORDS, log_in, login_node
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.config.values import STANDARD_AUTHORIZER
+from tidelog.env.trace import Level
 from tidelog.model import Mechanism
 from tidelog.wire.api import ApiKey
 
 
-def token_node(**settings: str) -> OneNode:
+def token_node(*, trace_level: Level = Level.INFO, **settings: str) -> OneNode:
     """With an authorizer; `node` may do everything."""
     given = {
         "delegation_token_secret_key": "the key of all nodes",
         "authorizer_class_name": STANDARD_AUTHORIZER,
         "super_users": "User:node;User:ANONYMOUS",
     }
-    return login_node(**given | settings)
+    return login_node(trace_level=trace_level, **given | settings)
 
 
 def user(node: OneNode, name: str) -> Wire:

@@ -188,6 +188,15 @@ def test_a_delta_names_what_changed(image: MetadataImage) -> None:
     assert delta.deleted_topics == []
 
 
+@pytest.mark.parametrize("name", ["..", ".", "", "../x", "a/../b", "/etc", "a\0", "a" * 250])
+def test_a_name_that_leads_out_of_a_directory_is_never_a_topic(
+    image: MetadataImage, name: str
+) -> None:
+    """Records and snapshots come from other nodes (NATS had CVE-2022-26652)."""
+    with pytest.raises(AssertionError, match="cannot be"):
+        replay(image, TopicRecord(name=name, topic_id=TopicId(b"x" * 16)))
+
+
 def test_a_removed_topic_takes_its_configs_along(image: MetadataImage) -> None:
     """Goal: deletion empties both maps and the configs, and is reported with the old image."""
     config = ConfigRecord(resource_type=2, resource_name="orders", name="k", value="v")

@@ -4,6 +4,7 @@ import re
 from io import StringIO
 
 from tidelog.env.trace import Level, Trace
+from tidelog.model import Secret
 from tidelog.runtime.log_lines import MAX_LINE_CHARS, LogLines
 
 
@@ -40,6 +41,24 @@ def test_a_crash_is_written_at_once_with_its_traceback() -> None:
         lines.crash(error)
     assert "stopped by a bug (AssertionError: have=3 want=4)" in stream.getvalue()
     assert "Traceback" in stream.getvalue()
+
+
+def test_a_traceback_has_no_values_of_variables() -> None:
+    """Goal: a bug in a function that has a password at hand does not write it down."""
+    stream = StringIO()
+    lines = LogLines("b1", stream)
+
+    def fail(password: Secret, raw: str) -> None:
+        raise AssertionError(f"login of {len(raw)} characters with {password}")
+
+    try:
+        fail(Secret("m4rker"), "m4" + "rker")
+    except AssertionError as error:
+        lines.crash(error)
+    assert "with [hidden]" in stream.getvalue()
+    assert (
+        stream.getvalue().count("m4rker") == stream.getvalue().count('fail(Secret("m4rker")') == 1
+    )
 
 
 def test_a_log_that_cannot_be_written_does_not_stop_the_node() -> None:

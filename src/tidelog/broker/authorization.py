@@ -10,6 +10,7 @@ Without `authorizer.class.name` there is no authorizer, and everybody may do eve
 """
 
 from collections.abc import Iterable
+from enum import IntEnum
 from typing import Protocol
 
 from tidelog.broker.events import AccessDenied, AdministrativeChange
@@ -107,15 +108,23 @@ def _reason(decision: Decision) -> str:
 
 
 def described(entry: AclEntry) -> str:
-    """An entry in one line: `ALLOW READ TOPIC:PREFIXED:orders to User:ada from *`."""
-    permission = Permission(entry.permission_type).name
-    operation = Operation(entry.operation).name
-    resource = ResourceType(entry.resource_type).name
-    pattern = PatternType(entry.pattern_type).name
+    """An entry in one line: `ALLOW READ TOPIC:PREFIXED:orders to User:ada from *`. A client may ask
+    for one with numbers that name nothing."""
+    permission = _name_of(Permission, entry.permission_type)
+    operation = _name_of(Operation, entry.operation)
+    resource = _name_of(ResourceType, entry.resource_type)
+    pattern = _name_of(PatternType, entry.pattern_type)
     return escaped(
         f"{permission} {operation} {resource}:{pattern}:{entry.resource_name} "
         f"to {entry.principal} from {entry.host}"
     )
+
+
+def _name_of(kind: type[IntEnum], number: int) -> str:
+    try:
+        return kind(number).name
+    except ValueError:
+        return str(number)
 
 
 def escaped(text: str) -> str:

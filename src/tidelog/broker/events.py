@@ -45,11 +45,15 @@ class AnswerIgnored(Event):
 
 @event("on_answered", "login_refused", level=Level.WARN, about=("peer_id",), noun="peer")
 class OwnLoginRefused(Event):
-    """A peer does not let this node in: compare the JAAS strings of both."""
+    """A peer does not let this node in."""
 
     peer_id: int
     listener: str
     reason: str
+    hint: str = (
+        "compare `sasl.jaas.config` of this listener on both nodes; a user of SCRAM is in "
+        "`tidelog users list`"
+    )
 
 
 # Requests of clients -----------------------------------------------------------------------

@@ -5,6 +5,8 @@ how many entries there are. So entries are not looked through: each is one key o
 
 - The entries of a literal name, of the name `*` and of each prefix stand together. A name of n
   characters has at most n prefixes, and only those lengths are tried that some entry has.
+- What may be done with any resource at all is asked of the places where the principal, or everybody,
+  has an entry; so the entries of others do not count there either.
 - Among these, the entries of one principal stand together, as a count of (permission, operation,
   host). A question tries its few combinations: the operation, ALL and the operations that imply it,
   the address and `*`.
@@ -16,7 +18,7 @@ Source: KIP-11, KIP-290, KIP-1212.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
@@ -58,7 +60,7 @@ class Patterns(NamedTuple):
 class _OfType:
     """The entries for resources of one type."""
 
-    __slots__ = ("lengths", "literal", "prefixed")
+    __slots__ = ("lengths", "literal", "places", "prefixed")
 
     def __init__(self) -> None:
         # By name; `*` is there too.
@@ -67,6 +69,8 @@ class _OfType:
         self.prefixed: dict[str, Rules] = {}
         # How many prefixes have each length.
         self.lengths: Counter[int] = Counter()
+        # By principal, the names and prefixes with its entries; the values say nothing.
+        self.places: dict[str, dict[tuple[PatternType, str], None]] = {}
 
 
 class AclIndex:
@@ -101,6 +105,7 @@ class AclIndex:
                 of_type.lengths[len(entry.resource_name)] += 1
         rules = place.setdefault(entry.resource_name, {})
         rules.setdefault(entry.principal, Counter())[_rule(entry)] += 1
+        of_type.places.setdefault(entry.principal, {})[_place(entry)] = None
 
     def _remove(self, entry: AclEntry) -> None:
         of_type = self._types[entry.resource_type]
@@ -114,6 +119,10 @@ class AclIndex:
         del counts[_rule(entry)]
         if not counts:
             del rules[entry.principal]
+            places = of_type.places[entry.principal]
+            del places[_place(entry)]
+            if not places:
+                del of_type.places[entry.principal]
         if not rules:
             del place[entry.resource_name]
             if is_prefix:
@@ -139,14 +148,15 @@ class AclIndex:
             if rules is not None:
                 yield Patterns(PatternType.PREFIXED, prefix, rules)
 
-    def of_type(self, resource_type: int) -> Iterator[Patterns]:
-        """All entries for resources of a type."""
+    def of_principals(self, resource_type: int, principals: Sequence[str]) -> Iterator[Patterns]:
+        """Where these have entries for resources of a type, and what stands there."""
         of_type = self._types.get(resource_type)
-        if of_type is not None:
-            for name, rules in of_type.literal.items():
-                yield Patterns(PatternType.LITERAL, name, rules)
-            for name, rules in of_type.prefixed.items():
-                yield Patterns(PatternType.PREFIXED, name, rules)
+        if of_type is None:
+            return
+        places = {place: None for who in principals for place in of_type.places.get(who, ())}
+        for kind, name in places:
+            by_name = of_type.prefixed if kind is PatternType.PREFIXED else of_type.literal
+            yield Patterns(kind, name, by_name[name])
 
     def check(self) -> None:
         """IndexIsRebuilt."""
@@ -156,8 +166,14 @@ class AclIndex:
 
     def _state(self) -> object:
         return {
-            kind: (each.literal, each.prefixed, each.lengths) for kind, each in self._types.items()
+            kind: (each.literal, each.prefixed, each.lengths, each.places)
+            for kind, each in self._types.items()
         }
+
+
+def _place(entry: AclEntry) -> tuple[PatternType, str]:
+    is_prefix = entry.pattern_type == PatternType.PREFIXED
+    return PatternType.PREFIXED if is_prefix else PatternType.LITERAL, entry.resource_name
 
 
 def _rule(entry: AclEntry) -> Rule:

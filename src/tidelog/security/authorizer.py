@@ -120,7 +120,7 @@ class Authorizer:
         who, operations = str(principal), (operation, Operation.ALL)
         allowed: list[AclEntry] = []
         denied: set[tuple[int, str]] = set()
-        for patterns in self.index.of_type(resource_type):
+        for patterns in self.index.of_principals(resource_type, (who, EVERYBODY)):
             if _find(patterns, resource_type, who, host, Permission.DENY, operations):
                 denied.add((patterns.pattern_type, patterns.name))
             entry = _find(patterns, resource_type, who, host, Permission.ALLOW, operations)

@@ -27,9 +27,11 @@ ORDERS = TopicPartition("orders", 3)
 LINES = {
     "node 2 on_suspected: suspected (connects refused)": PeerSuspected(node_id=2),
     "peer -2 on_answered: ignored (too short)": AnswerIgnored(peer_id=-2, reason="too short"),
-    "peer 2 on_answered: login_refused (no such user) listener=INTERNAL": OwnLoginRefused(
-        peer_id=2, listener="INTERNAL", reason="no such user"
-    ),
+    (
+        "peer 2 on_answered: login_refused (no such user) listener=INTERNAL hint=compare "
+        "`sasl.jaas.config` of this listener on both nodes; a user of SCRAM is in "
+        "`tidelog users list`"
+    ): OwnLoginRefused(peer_id=2, listener="INTERNAL", reason="no such user"),
     "connection 17 authenticate: failed (no such user) listener=SASL mechanism=PLAIN peer=::1": (
         LoginFailed(
             connection_id=17, reason="no such user", listener="SASL", mechanism="PLAIN", peer="::1"

@@ -24,6 +24,7 @@ from tidelog.limits import (
     MAX_UNAUTHENTICATED_CONNECTIONS,
     MAX_UNAUTHENTICATED_PER_HOST,
 )
+from tidelog.metadata.scram_keys import SCRAM_NUMBERS
 from tidelog.model import Mechanism, Principal, Secret
 from tidelog.security.client_login import LoginRefused
 from tidelog.security.sasl import AuthenticationFailed
@@ -333,6 +334,26 @@ def test_after_its_end_only_a_login_is_served():
     node.advance(10_000)
     assert ask_metadata(wire) is None
     assert failures(node) == ["the session has ended"]
+
+
+def test_a_removed_users_connection_ends_when_it_logs_in_again():
+    """Goal: it goes on until then, as with Kafka, and no request is served after it."""
+    node = session_node()
+    add_user(node, "bob", "bob-s3cret", SCRAM)
+    wire = node.client()
+    log_in(wire, SCRAM, "bob", "bob-s3cret")
+    row = {"name": "bob", "mechanism": SCRAM_NUMBERS[SCRAM]}
+    node.client("CONTROLLER").call(
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=(row,), upsertions=()
+    )
+    with pytest.raises(LoginRefused):
+        log_in(node.client(), SCRAM, "bob", "bob-s3cret")
+    node.advance(5000)
+    assert ask_metadata(wire) is not None
+    with pytest.raises(LoginRefused):
+        log_in(wire, SCRAM, "bob", "bob-s3cret")
+    node.settle()
+    assert wire.closed
 
 
 def test_a_session_is_not_renewed_at_once():

@@ -35,3 +35,5 @@ def test_the_cost_of_a_decision_does_not_depend_on_the_number_of_entries() -> No
     assert len(list(large.index.protecting(2, "t00002"))) == 1
     of_type = large.index._types[2]
     assert len(of_type.lengths) == 1
+    assert large.decide_any(ADA, HOST, 3, 2).allowed
+    assert len(list(large.index.of_principals(2, (str(ADA), "User:*")))) == 1

@@ -1,5 +1,7 @@
 """CreateAcls: entries one by one."""
 
+import pytest
+
 from tests.unit.broker.one_node import OneNode
 from tests.unit.broker.secured_node import (
     CLUSTER,
@@ -31,6 +33,18 @@ def test_entries_are_refused_one_by_one(secured):
     ]
     codes = add(secured, *wrong, entry(READ))
     assert codes == [ErrorCode.INVALID_REQUEST] * 5 + [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("number", [-128, -1, 0, 1, 99, 127])
+@pytest.mark.parametrize(
+    "field", ["resource_type", "resource_pattern_type", "operation", "permission_type"]
+)
+def test_a_number_that_names_nothing_is_refused(secured, field, number):
+    """ANY (1) is one to ask with, and not one to write. Who has the right to write entries could
+    end the controller with such a number: the audit looked for its name."""
+    codes = add(secured, entry(READ) | {field: number}, entry(READ))
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.NONE]
+    assert len(secured.broker.image.acls) == 1
 
 
 def test_entries_survive_a_restart(secured):

@@ -17,7 +17,7 @@ from typing import Final
 
 from tidelog.config.property_types import listener_prefix, split_list, without_prefixes
 from tidelog.config.token_properties import resolve_token_origin, resolve_token_rules
-from tidelog.config.values import JaasSetting, ListenerSasl
+from tidelog.config.values import JaasSetting, ListenerSasl, NodeConfig
 from tidelog.errors import UsageError
 from tidelog.model import Mechanism, Secret
 
@@ -27,6 +27,22 @@ _JAAS: Final = "sasl.jaas.config"
 _REAUTHENTICATION: Final = "connections.max.reauth.ms"
 INTER_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
+
+
+_SHOWN: Final = (Mechanism.PLAIN, Mechanism.OAUTHBEARER)
+"""By which a client shows its password or token itself."""
+
+
+def shown_in_the_clear(config: NodeConfig) -> tuple[str, ...]:
+    """The listeners without TLS at which a password or a token crosses the network as it is, each
+    with the mechanism: `CLIENTS:PLAIN`."""
+    return tuple(
+        f"{listener}:{mechanism}"
+        for listener, sasl in config.sasl.items()
+        if not config.security_protocols[listener].uses_tls
+        for mechanism in _SHOWN
+        if mechanism in sasl.mechanisms or mechanism is sasl.own_mechanism
+    )
 
 
 def resolve_sasl(

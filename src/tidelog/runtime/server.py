@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from tidelog.config import NodeConfig, parse_assignment
+from tidelog.config.sasl import shown_in_the_clear
 from tidelog.env.disk import Disk, OfflineDisk
 from tidelog.env.entropy import SEED_BITS
 from tidelog.env.trace import Level, TraceSink
@@ -135,10 +136,7 @@ def _start(
     _report_unused(config, log)
     tls = TlsContexts.of_node(config)
     fresh = _fetch_first(config)
-    if config.exposed:
-        names = ", ".join(config.exposed)
-        text = f"every user of the machine may read secrets in the properties file: {names}"
-        log.line(Level.WARN, f"config start: {text}; hint: run `chmod 600` on it")
+    _warn_of_secrets(config, log)
     descriptors = process.raise_open_files()
     file_limit = share_of_files(descriptors)
     disks, open_files = open_disks(config.all_log_dirs, file_limit, stack)
@@ -197,6 +195,17 @@ def _report_unused(config: NodeConfig, log: LogLines) -> None:
             f"{name} ({why})" if why else name for name, why in config.unknown.items()
         )
         log.line(Level.WARN, f"config start: unknown properties, ignored as Kafka does: {names}")
+
+
+def _warn_of_secrets(config: NodeConfig, log: LogLines) -> None:
+    """What works, and shows secrets to others."""
+    if config.exposed:
+        names = ", ".join(config.exposed)
+        text = f"every user of the machine may read secrets in the properties file: {names}"
+        log.line(Level.WARN, f"config start: {text}; hint: run `chmod 600` on it")
+    if shown := shown_in_the_clear(config):
+        text = f"passwords and tokens cross the network as they are: {', '.join(shown)}"
+        log.line(Level.WARN, f"config start: {text}; hint: use SASL_SSL, or SCRAM")
 
 
 def _fetch_first(config: NodeConfig) -> "list[tuple[Source, Fetched]]":

@@ -5,7 +5,7 @@ how many entries there are. So entries are not looked through: each is one key o
 
 - The entries of a literal name, of the name `*` and of each prefix stand together. A name of n
   characters has at most n prefixes, and only those lengths are tried that some entry has.
-- What may be done with any resource at all is asked of the places where the principal, or everybody,
+- What may be done with any resource at all is asked of the places where the principal or everybody
   has an entry; so the entries of others do not count there either.
 - Among these, the entries of one principal stand together, as a count of (permission, operation,
   host). A question tries its few combinations: the operation, ALL and the operations that imply it,

@@ -157,6 +157,12 @@ class LocalSecurity:
             f"ssl_cafile='{authority}'",
             f"aiokafka:         the same with ssl_context=ssl.create_default_context("
             f"cafile='{authority}') for ssl_cafile",
+            f"kafkajs:          ssl: {{ ca: [fs.readFileSync('{authority}')] }}, "
+            f"sasl: {{ mechanism: '{MECHANISM.lower()}', "
+            f"username: '{ADMIN}', password: '{password}' }}",
+            f"franz-go:         kgo.DialTLSConfig(&tls.Config{{RootCAs: pool}}) with {authority} in "
+            f'the pool, kgo.SASL(scram.Auth{{User: "{ADMIN}", Pass: "{password}"}}'
+            ".AsSha512Mechanism())",
         ]
 
     def _properties(self, user: str) -> dict[str, str]:

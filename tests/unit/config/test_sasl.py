@@ -3,6 +3,7 @@
 import pytest
 
 from tidelog.config import parse_node_config
+from tidelog.config.sasl import shown_in_the_clear
 from tidelog.errors import UsageError
 from tidelog.model import HIDDEN, Mechanism
 
@@ -42,6 +43,13 @@ def test_each_listener_with_logins_has_its_own_settings():
     assert controller.own_mechanism is PLAIN
     assert controller.session_ms == {PLAIN: 3000}
     assert controller.jaas[PLAIN].text.reveal() == "marker 2"
+
+
+def test_passwords_that_cross_the_network_as_they_are_are_named():
+    """Of clients and of the node itself; TLS hides them, and SCRAM does not send them."""
+    assert shown_in_the_clear(parse_node_config(BASE)) == ("CLIENTS:PLAIN", "CONTROLLER:PLAIN")
+    scram = {"listener.name.clients.sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    assert shown_in_the_clear(parse_node_config(BASE | scram)) == ("CONTROLLER:PLAIN",)
 
 
 def test_a_plain_node_has_no_logins():

@@ -282,6 +282,22 @@ def test_properties_without_effect_are_logged_once_at_the_start(
     assert lines[3].endswith(f"unknown properties, ignored as Kafka does: colour, {meant}")
 
 
+def test_passwords_without_tls_are_a_warning_with_a_hint(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    login = 'X required username="a" password="b" user_a="b";'
+    config = config_with(
+        log__dirs=str(tmp_path / "missing"),
+        listener__security__protocol__map="PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        sasl__enabled__mechanisms="PLAIN",
+        sasl__mechanism__inter__broker__protocol="PLAIN",
+        listener__name__plaintext__plain__sasl__jaas__config=login,
+    )
+    assert run_node(config, make_core=echo_factory(lambda core: None)) == EXIT_USAGE
+    (warning,) = (line for line in capfd.readouterr().err.splitlines() if " WARN " in line)
+    assert "as they are: PLAINTEXT:PLAIN;" in warning and "hint: " in warning
+
+
 def test_secrets_that_everybody_may_read_are_a_warning_with_a_hint(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

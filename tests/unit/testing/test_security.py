@@ -58,6 +58,15 @@ def test_each_user_has_a_connection(tmp_path: Path) -> None:
     assert [user.name for user in first] == list(USERS)
 
 
+def test_each_family_of_clients_finds_its_line(tmp_path: Path) -> None:
+    security = plan(tmp_path, True)
+    usage = security.usage("h:1")
+    for family in ("Java, Spark", "librdkafka, kcat", "kafka-python", "kafkajs", "franz-go"):
+        (line,) = (each for each in usage if each.startswith(f"{family}:"))
+        named = (security.password("admin"), str(security.properties_file("admin")))
+        assert any(each in line for each in named)
+
+
 def test_a_directory_stays_protected_or_not(tmp_path: Path) -> None:
     shape: dict[str, Any] = {"base_port": 0, "config": {}, "profile": "test", "racks": ()}
     write_state(tmp_path, plan_cluster(tmp_path, brokers=1, **shape))

@@ -160,8 +160,8 @@ class LocalSecurity:
             f"kafkajs:          ssl: {{ ca: [fs.readFileSync('{authority}')] }}, "
             f"sasl: {{ mechanism: '{MECHANISM.lower()}', "
             f"username: '{ADMIN}', password: '{password}' }}",
-            f"franz-go:         kgo.DialTLSConfig(&tls.Config{{RootCAs: pool}}) with {authority} in "
-            f'the pool, kgo.SASL(scram.Auth{{User: "{ADMIN}", Pass: "{password}"}}'
+            f"franz-go:         kgo.DialTLSConfig(&tls.Config{{RootCAs: pool}}) with {authority} "
+            f'in the pool, kgo.SASL(scram.Auth{{User: "{ADMIN}", Pass: "{password}"}}'
             ".AsSha512Mechanism())",
         ]
 

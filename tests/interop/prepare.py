@@ -5,12 +5,14 @@
 makes, below `build/interop/`:
 
 - `jars/kafka`, `jars/connector` and `jars/streams`, by Maven, as `jars.xml` lists them;
-- `venv`, with the pyspark that the connector was built for; it is older than the project's own.
+- `venv`, with the pyspark that the connector was built for; it is older than the project's own;
+- `kafkajs` and `franz_go`, the clients of Node and Go, from `clients/`, where Node and Go are.
 
 Each part is made once and remade when what it was made from has changed: a stamp file holds the
 reason. A part that failed leaves no stamp. Maven and kcat are Debian packages; where they are
-missing and this process may install packages, it does. Without kcat the tests of kcat are left
-out and a line says so, since it is a convenience; without Maven there is nothing to test.
+missing and this process may install packages, it does. Without kcat, Node or Go the tests of their
+clients are left out and a line says so, since they are a convenience; without Maven there is
+nothing to test.
 """
 
 import hashlib
@@ -32,6 +34,9 @@ KAFKA_JARS: Final = PLACE / "jars" / "kafka"
 CONNECTOR_JARS: Final = PLACE / "jars" / "connector"
 STREAMS_JARS: Final = PLACE / "jars" / "streams"
 CONNECTOR_PYTHON: Final = PLACE / "venv" / "bin" / "python"
+CLIENTS: Final = HERE / "clients"
+KAFKAJS: Final = PLACE / "kafkajs"
+FRANZ_GO: Final = PLACE / "franz_go"
 KAFKA_VERSION: Final = "4.3.1"
 _VERSION: Final = "<kafka.version>{}</kafka.version>"
 PYSPARK: Final = "pyspark==4.0.0"
@@ -46,7 +51,8 @@ def main() -> int:
     try:
         _have_programs()
         with ThreadPoolExecutor() as pool:
-            for part in [pool.submit(make_jars), pool.submit(make_venv)]:
+            made = (make_jars, make_venv, make_kafkajs, make_franz_go)
+            for part in [pool.submit(make) for make in made]:
                 part.result()
     except UsageError as error:
         print(f"error: {error.message}\nhint: {error.hint}", file=sys.stderr)
@@ -110,6 +116,42 @@ def make_venv() -> None:
     _once("venv", PYSPARK + sys.version, make)
 
 
+def make_kafkajs() -> None:
+    """The client of Node, beside our program."""
+    source = CLIENTS / KAFKAJS.name
+
+    def make() -> None:
+        shutil.rmtree(KAFKAJS, ignore_errors=True)
+        shutil.copytree(source, KAFKAJS)
+        _run(
+            ["npm", "ci", "--no-audit", "--no-fund", "--prefix", str(KAFKAJS)],
+            "npm does not fetch kafkajs",
+            "look whether npm reaches a registry",
+        )
+
+    if shutil.which("npm") is not None:
+        _once(KAFKAJS.name, _text_of(source), make)
+
+
+def make_franz_go() -> None:
+    """Our program with the client of Go in it."""
+    source = CLIENTS / FRANZ_GO.name
+
+    def make() -> None:
+        _run(
+            ["go", "build", "-C", str(source), "-o", str(FRANZ_GO), "."],
+            "Go does not build the client",
+            "look whether Go reaches a module proxy",
+        )
+
+    if shutil.which("go") is not None:
+        _once(FRANZ_GO.name, _text_of(source), make)
+
+
+def _text_of(directory: Path) -> str:
+    return "".join(each.read_text() for each in sorted(directory.iterdir()) if each.is_file())
+
+
 def _have_programs() -> None:
     if shutil.which("mvn") is None:
         _install_packages("maven", "default-jdk-headless")
@@ -120,8 +162,9 @@ def _have_programs() -> None:
             "`mvn` is not on the PATH", "install Maven, for example `apt install maven`"
         )
     find_java(os.environ)
-    if shutil.which("kcat") is None:
-        print("kcat is not here: its tests are left out (`apt install kcat`)")
+    for program, package in (("kcat", "kcat"), ("npm", "npm"), ("go", "golang")):
+        if shutil.which(program) is None:
+            print(f"{program} is not here: its tests are left out (`apt install {package}`)")
 
 
 def _install_packages(*names: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import pty
+import subprocess
 import sys
 
 import pytest
@@ -110,9 +111,15 @@ def test_refusals_have_hints(run, kept, password):
 )
 def test_a_prompt_asks_twice_and_shows_nothing(kept, typed, code, said):
     words = ("users", "add", "ada", "--bootstrap-server", kept.brokers.bootstrap_servers)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(sys.executable, [sys.executable, "-m", "tidelog.cli.main", *words])
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tidelog.cli.main", *words],
+        stdin=end,
+        stdout=end,
+        stderr=end,
+        start_new_session=True,
+    )
+    os.close(end)
     screen = b""
     for prompt, line in zip((b"password of ada: ", b"again: "), typed, strict=True):
         while not screen.endswith(prompt):
@@ -125,7 +132,6 @@ def test_a_prompt_asks_twice_and_shows_nothing(kept, typed, code, said):
         # The other end of a terminal is closed.
         pass
     os.close(terminal)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == code
+    assert process.wait() == code
     assert said in screen and b"s3cret" not in screen
     assert code != 0 or is_password(kept, "typed-s3cret")

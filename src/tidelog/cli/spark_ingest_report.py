@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tidelog.cli import terminal
 from tidelog.cli.terminal import OutputFormat, counted
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from tidelog.pipeline.jobs.ingest import IngestResult, OnProgress, Progress
     from tidelog.pipeline.jobs.ingest_plan import Prepared
     from tidelog.pipeline.jobs.table import Fault
+
+_UNCOMMITTED: Final = (
+    "`{}` goes on with `isolation.level=read_uncommitted`, as its checkpoint was begun: the table "
+    "has records of aborted transactions, too"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +84,21 @@ def schemas_of(prepared: "Prepared") -> dict[str, str]:
 
 
 def show_topic(topic: str, found: "Prepared | UsageError") -> None:
-    """Shows on stderr, before a topic is read, which types its keys and values get, or why it has
-    to wait."""
+    """Shows on stderr, before a topic is read, which types its keys and values get, and whether its
+    checkpoint is one from before `read_committed` was the default; or why it has to wait."""
     if isinstance(found, UsageError):
         line = f"`{topic}` has to wait: {found.message}\nhint: {found.hint}"
         about: dict[str, Any] = {"waits": found.message, "hint": found.hint}
     else:
-        schemas = schemas_of(found)
-        if not schemas:
+        schemas, identity = schemas_of(found), found.identity
+        lines = [f"{part}s of `{topic}`: {text}" for part, text in schemas.items()]
+        about = {"schemas": schemas} if schemas else {}
+        if identity.is_isolation_unsaid:
+            about["isolation_level"] = identity.isolation_level
+            lines.append(_UNCOMMITTED.format(topic))
+        if not about:
             return
-        line = "\n".join(f"{part}s of `{topic}`: {text}" for part, text in schemas.items())
-        about = {"schemas": schemas}
+        line = "\n".join(lines)
     is_seen = sys.stderr.isatty()
     terminal.print_aside(line if is_seen else json.dumps({"topic": topic, **about}))
 

@@ -17,11 +17,15 @@ from tidelog.cli.terminal import TABLE, OutputFormat
 from tidelog.errors import UsageError
 from tidelog.pipeline.jobs.ingest import IngestResult, Progress
 from tidelog.pipeline.jobs.table import Fault
+from tidelog.pipeline.tables.checkpoint import Identity
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.typed.schema_text import parse_schema
 
 _FAR = Progress("t", 3, 12_000, 80, 7, 4_000, 2_000.0, 0.84)
+_NEW = Identity(
+    *("app", "t", "00", "x", "id", "earliest"), {}, {"isolation.level": "read_committed"}
+)
 
 
 def _result(topic, violations=()):
@@ -109,6 +113,22 @@ class _Prepared:
 
     key: Layout
     value: Layout
+    identity: Identity = _NEW
+
+
+def test_an_old_checkpoint_that_goes_on_uncommitted_is_named(capsys, monkeypatch):
+    old = replace(_NEW, options={})
+    show_topic("t", _Prepared(Layout(), Layout(), old))
+    assert json.loads(capsys.readouterr().err) == {
+        "topic": "t",
+        "isolation_level": "read_uncommitted",
+    }
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    show_topic("t", _Prepared(Layout(), Layout(), old))
+    shown = capsys.readouterr().err
+    assert shown.startswith(
+        "`t` goes on with `isolation.level=read_uncommitted`, as its checkpoint"
+    )
 
 
 def test_quarantined_records_are_shown(capsys):

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from tidelog.client.core.values import EARLIEST
+from tidelog.client.core.values import EARLIEST, LATEST
 from tidelog.errors import UsageError
+from tidelog.model import TopicPartition
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.jobs.ingest_layout import (
     RAW_BYTES,
@@ -30,7 +31,7 @@ from tidelog.pipeline.tables.table import CHECKPOINTS_DIRECTORY, BronzeTable
 from tidelog.pipeline.tables.table_files import parsed_schema, table_schema
 from tidelog.pipeline.tables.table_schema import existing_schema
 from tidelog.pipeline.tables.upserts import Upsert
-from tidelog.pipeline.topics.option_names import Option
+from tidelog.pipeline.topics.option_names import ISOLATION_NAMES, Option
 from tidelog.pipeline.topics.options import SUBSCRIPTIONS, SourceOptions, parse_options
 from tidelog.pipeline.topics.stream import initial_position
 from tidelog.pipeline.topics.stream_offsets import from_text, to_text
@@ -42,7 +43,7 @@ from tidelog.pipeline.values import Offsets
 _TIMES: Final = (Option.STARTING_TIMESTAMP, Option.STARTING_BY_TIMESTAMP, Option.STARTING_STRATEGY)
 """Where an ingest begins; its checkpoint has the offsets that this meant."""
 _BEGIN: Final = frozenset(name.lower() for name in _TIMES)
-_FROZEN_OPTIONS: Final = _BEGIN | {"isolation.level", "kafka.isolation.level"}
+_FROZEN_OPTIONS: Final = _BEGIN | ISOLATION_NAMES
 """Options of the source that decide which records it reads, in lower case."""
 _SET_BY_INGEST: Final = dict.fromkeys(
     (name.lower() for name in (*SUBSCRIPTIONS, Option.BOOTSTRAP_SERVERS, Option.STARTING_OFFSETS)),
@@ -145,18 +146,21 @@ def prepare_all(plans: Sequence[IngestPlan]) -> list[Prepared]:
     """Asks for the topics; when all are there, opens their tables (and makes them) and reads their
     checkpoints (and begins them). Raises `UsageError`, `ClusterUnavailable` and `StoreUnavailable`,
     which is one."""
-    found = [_find(plan) for plan in plans]
-    return [_open(plan, topic) for plan, topic in zip(plans, found, strict=True)]
+    return [_open(topic) for topic in [_find(plan) for plan in plans]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
     """A topic as it was found."""
 
+    plan: IngestPlan
+    """With an isolation level."""
     options: SourceOptions
     topic_id: str
     starts: Offsets
     """Where the ingest would begin, if the table has nothing of it."""
+    undecided: Offsets
+    """Where open transactions begin that the ingest waits for."""
     sample: Any
     """The first keys and values, an Arrow table; `None` where none is needed, or none is there."""
     known: checkpoint.Identity | None
@@ -166,6 +170,7 @@ class _Topic:
 def _find(plan: IngestPlan) -> _Topic:
     _check_options(plan)
     address, known = plan.address, checkpoint.read_identity(plan.checkpoint_directory)
+    plan = _isolated(plan, known)
     for part, layout in (("key", plan.key), ("value", plan.value)):
         check_asked(part, layout)
     asked = plan.starting_offsets or "earliest"
@@ -174,15 +179,55 @@ def _find(plan: IngestPlan) -> _Topic:
         leaders = client.metadata([plan.topic]).leaders
         topic_id = leaders[min(leaders)].topic_id.hex()
         starts = initial_position(options, client).offsets
+        undecided = _undecided(options, client, sorted(starts)) if known is None else {}
         needs_sample = (
             plan.key.format is not Format.RAW or plan.value.format is not Format.RAW
         ) and existing_schema(address) is None
         sample = sample_of(options, client, starts) if needs_sample else None
-    return _Topic(options, topic_id, starts, sample, known)
+    return _Topic(plan, options, topic_id, starts, undecided, sample, known)
 
 
-def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
-    known = topic.known
+def _isolated(plan: IngestPlan, known: checkpoint.Identity | None) -> IngestPlan:
+    """The plan with an isolation level: that of the options, else that of the checkpoint, else
+    `read_committed`."""
+    options = plan.options.items()
+    given = {text.lower() for name, text in options if name.lower() in ISOLATION_NAMES}
+    if len(given) > 1:
+        return plan  # The source refuses it.
+    level = "read_committed" if known is None else known.isolation_level
+    others = {name: text for name, text in options if name.lower() not in ISOLATION_NAMES}
+    chosen = {Option.ISOLATION_LEVEL: given.pop() if given else level}
+    return replace(plan, options={**others, **chosen})
+
+
+def _undecided(
+    options: SourceOptions, client: Client, partitions: Sequence[TopicPartition]
+) -> Offsets:
+    """The last stable offsets of partitions in which transactions are open, if the ingest waits for
+    their end."""
+    if not options.rules.read_committed:
+        return {}
+    stable, ends = (
+        client.list_offsets(partitions, LATEST, read_committed=committed)
+        for committed in (True, False)
+    )
+    return {tp: stable[tp] for tp in partitions if stable[tp] < ends[tp]}
+
+
+def _check_decided(table: BronzeTable, undecided: Offsets) -> None:
+    """Refuses to begin where the records are not decided yet. Raises `UsageError`."""
+    for tp, stable in undecided.items():
+        if tp in table.positions and table.positions[tp].end > stable:
+            raise UsageError(
+                f"`{table.address}` has `{tp}` up to offset {table.positions[tp].end}, and a "
+                f"transaction from {stable} on is still open: it was read with `read_uncommitted`",
+                "run it again when the transaction has ended, or give "
+                "`--option isolation.level=read_uncommitted`",
+            )
+
+
+def _open(topic: _Topic) -> Prepared:
+    plan, known = topic.plan, topic.known
     key = _layout("key", plan.key, plan, topic)
     value = _layout("value", plan.value, plan, topic)
     upsert = None if plan.upsert is None else row_names(plan.upsert, key)
@@ -199,6 +244,7 @@ def _open(plan: IngestPlan, topic: _Topic) -> Prepared:
         upsert=upsert,
         partition_by=plan.partition_by,
     )
+    _check_decided(table, topic.undecided)
     birth = {
         tp: table.positions[tp].end if tp in table.positions else start
         for tp, start in sorted(topic.starts.items())

@@ -23,10 +23,13 @@ from typing import Any, Final
 from tidelog.errors import UsageError
 from tidelog.model import NO_OFFSET, TopicPartition
 from tidelog.pipeline.places import Place, local_path
+from tidelog.pipeline.topics.option_names import ISOLATION_NAMES, Option
 from tidelog.pipeline.topics.stream_offsets import Position, from_text, ranges_to_text
 from tidelog.pipeline.values import OffsetRange, Offsets
 
 IDENTITY_FILE: Final = "tidelog-ingest.json"
+UNSAID_ISOLATION: Final = "read_uncommitted"
+"""What an ingest read whose checkpoint does not say it: the source's default was the ingest's."""
 _VERSION: Final = 1
 
 
@@ -46,6 +49,25 @@ class Identity:
     """Where the ingest began: `{"topic:partition": first offset}`."""
     options: Mapping[str, str]
     """The source's options that decide what is read."""
+
+    @property
+    def isolation_level(self) -> str:
+        """Of the records that are read."""
+        given = (text for name, text in self.options.items() if name.lower() in ISOLATION_NAMES)
+        return next(given, UNSAID_ISOLATION).lower()
+
+    @property
+    def is_isolation_unsaid(self) -> bool:
+        """Whether the ingest was begun when no level stood in checkpoints."""
+        return not ISOLATION_NAMES & set(map(str.lower, self.options))
+
+    @property
+    def frozen_options(self) -> dict[str, str]:
+        """The options with an isolation level, by one of its two names."""
+        others = {
+            name: x for name, x in self.options.items() if name.lower() not in ISOLATION_NAMES
+        }
+        return {**others, Option.ISOLATION_LEVEL: self.isolation_level}
 
 
 def read_identity(checkpoint: Path) -> Identity | None:
@@ -93,16 +115,15 @@ def check_same(checkpoint: Path, known: Identity, now: Identity, *, asked: str |
     """Refuses a run whose frozen parts differ from the checkpoint's. `asked` is the
     `--starting-offsets` of this run, if it was given. Raises `UsageError`."""
     fresh = "give a new `--checkpoint`: the ingest goes on where the table ends"
-    for what, before, after in (
+    for what, old, new in (
         ("topic", known.topic, now.topic),
         ("topic id", known.topic_id, now.topic_id),
         ("table", known.table_id, now.table_id),
     ):
-        if before != after:
+        if old != new:
             of_table = f" (`{known.table}`)" if what == "table" else ""
             raise UsageError(
-                f"`{checkpoint}` is the checkpoint of the {what} `{before}`{of_table}, "
-                f"not of `{after}`",
+                f"`{checkpoint}` is the checkpoint of the {what} `{old}`{of_table}, not of `{new}`",
                 "give each pair of topic and table a checkpoint of its own with `--checkpoint`",
             )
     if asked is not None and asked != known.starting_offsets:
@@ -111,11 +132,12 @@ def check_same(checkpoint: Path, known: Identity, now: Identity, *, asked: str |
             f"`{asked}` would change nothing",
             f"leave the option out, or {fresh}",
         )
-    for name in sorted({*known.options, *now.options}):
-        if known.options.get(name) != now.options.get(name):
+    before, after = known.frozen_options, now.frozen_options
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
             raise UsageError(
-                f"`{checkpoint}` was begun with `{name}` = `{known.options.get(name, 'unset')}`, "
-                f"not `{now.options.get(name, 'unset')}`: the records read would be others",
+                f"`{checkpoint}` was begun with `{name}` = `{before.get(name, 'unset')}`, "
+                f"not `{after.get(name, 'unset')}`: the records read would be others",
                 f"leave it as it was, or {fresh}",
             )
 

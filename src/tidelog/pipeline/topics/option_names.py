@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Final
 
 from tidelog.errors import UsageError
 
@@ -31,6 +32,10 @@ class Option(StrEnum):
     MIN_OFFSETS_PER_TRIGGER = "minOffsetsPerTrigger"
     MAX_TRIGGER_DELAY = "maxTriggerDelay"
     GROUP_ID = "kafka.group.id"
+
+
+ISOLATION_NAMES: Final = frozenset((str(Option.ISOLATION_LEVEL), f"kafka.{Option.ISOLATION_LEVEL}"))
+"""The two names of that option."""
 
 
 def one_of(given: Mapping[str, str], name: str, words: tuple[str, str], default: str) -> str:

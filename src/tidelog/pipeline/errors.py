@@ -38,6 +38,11 @@ class StoreUnavailable(ClusterUnavailable):
     """The object store of a table did not answer, or refused; the message names the table."""
 
 
+class DiskFull(StoreUnavailable):
+    """A file cannot be written because its disk, or the user's quota, is full. The message names
+    the file or its directory, and has a hint."""
+
+
 @dataclass(eq=False)
 class DataLoss(Exception):
     """Records that the job must read are not there any more, or never were."""
@@ -64,6 +69,10 @@ class TableConflict(Exception):
 
 class TableDamaged(Exception):
     """Files of a table are gone or torn: others deleted or changed them. The message has a hint."""
+
+
+class FilesGone(Exception):
+    """Others deleted files of a batch before its commit; the batch can be written again."""
 
 
 class OtherWriter(TableConflict):

@@ -33,6 +33,7 @@ from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.jobs.ingest_upsert import Merging
 from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
+from tidelog.pipeline.tables.addresses import disk_full, is_full
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
@@ -190,6 +191,8 @@ class BatchWriter:
 
     def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
         """The account of a batch; asks the cluster about compaction only if there is a gap."""
+        # The checkpoint may have been in its directory.
+        self.prepared.table.check_there()
         planned = checkpoint.planned_ranges(
             self.prepared.plan.checkpoint_directory, self.prepared.identity.birth, batch
         )
@@ -320,6 +323,10 @@ def _run_queries(
             if isinstance(failure, UsageError | TableConflict | TableDamaged | OSError):
                 raise failure from None
             text = f"{error}\n{failure}"
+            if failure is None and is_full(error):
+                place = writer.prepared.plan.checkpoint_directory
+                full = disk_full(f"the checkpoint `{place}`, or Spark's scratch space,", error)
+                text = f"DiskFull: {full}"
             if writer.batches > batches_before:
                 starts_left = _STARTS_WITHOUT_A_BATCH
             starts_left -= 1
@@ -347,7 +354,7 @@ def failure_text(text: str) -> str:
     hint if it has one, or the first line."""
     found = re.findall(
         r"^(?:\w+\.)*((?:DataLoss|CorruptBatch|ClusterUnavailable|RegistryUnavailable|"
-        r"StoreUnavailable|TableDamaged|KeyMoved|UsageError|OSError): "
+        r"StoreUnavailable|DiskFull|TableDamaged|KeyMoved|UsageError|OSError): "
         r".*(?:\nhint: .*)?|ValueError: .*\nhint: .*)$",
         text,
         re.MULTILINE,

@@ -196,7 +196,7 @@ def _isolated(plan: IngestPlan, known: checkpoint.Identity | None) -> IngestPlan
         return plan  # The source refuses it.
     level = "read_committed" if known is None else known.isolation_level
     others = {name: text for name, text in options if name.lower() not in ISOLATION_NAMES}
-    chosen = {Option.ISOLATION_LEVEL: given.pop() if given else level}
+    chosen: dict[str, str] = {Option.ISOLATION_LEVEL: given.pop() if given else level}
     return replace(plan, options={**others, **chosen})
 
 

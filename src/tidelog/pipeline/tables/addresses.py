@@ -31,7 +31,7 @@ from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
 from tidelog.errors import UsageError
-from tidelog.pipeline.errors import StoreUnavailable, TableDamaged
+from tidelog.pipeline.errors import DiskFull, StoreUnavailable, TableDamaged
 from tidelog.pipeline.places import Place, local_path, split_address
 from tidelog.pipeline.tables.store_options import OPTION, SCHEMES, checked_options
 
@@ -46,6 +46,7 @@ _DAMAGE: Final = re.compile(
     "File not found|Failed to open local file|not found: |NoSuchKey"
 )
 """Signs in the text of an error that files of a table are gone or torn."""
+_FULL: Final = re.compile("No space left on device|Disk quota exceeded|File too large")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +100,28 @@ class TableAddress:
     @contextmanager
     def reached(self) -> Iterator[None]:
         """Raises `StoreUnavailable`, in one line, for what an object store refuses or does not
-        answer, and `TableDamaged` for files that are gone or torn. Conflicts of commits, and other
-        errors of a directory, are raised as they are."""
+        answer, `DiskFull`, and `TableDamaged` for files that are gone or torn. Conflicts of
+        commits, and other errors of a directory, are raised as they are."""
         try:
             yield
         except CommitFailedError:
             raise
         except (OSError, DeltaError) as error:
+            if is_full(error):
+                raise disk_full(f"the table `{self}`", error) from error
             if is_damage(error):
-                reason = str(error).partition("\n")[0][:_LONGEST_REASON]
-                raise TableDamaged(
-                    f"the table `{self}` is damaged: {reason}\nhint: bring back its files, "
-                    "and run it again; or ingest into a new table: the topic has the records"
-                ) from error
+                raise self.damaged(str(error).partition("\n")[0][:_LONGEST_REASON]) from error
             if self.directory is not None:
                 raise
             reason = f"the table `{self}` cannot be reached: {_reason(error)}"
             raise StoreUnavailable(reason) from error
+
+    def damaged(self, reason: str) -> TableDamaged:
+        """The error for a table of which files are gone or torn."""
+        return TableDamaged(
+            f"the table `{self}` is damaged: {reason}\nhint: bring back its files, and run it "
+            "again; or ingest into a new table: the topic has the records"
+        )
 
     # The Delta log --------------------------------------------------------------------------
 
@@ -142,6 +148,11 @@ class TableAddress:
         """What is directly below it; nothing where it is not."""
         found = self.files.get_file_info(fs.FileSelector("", allow_not_found=True))
         return sorted(one.base_name for one in found)
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those of these files that are not there."""
+        found = self.files.get_file_info(list(names))
+        return [name for name, one in zip(names, found, strict=True) if not one.is_file]
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises `FileNotFoundError`."""
@@ -186,7 +197,20 @@ def _file_system(address: TableAddress) -> fs.FileSystem:
 
 def is_damage(error: BaseException) -> bool:
     """Whether files of a table are gone or torn."""
-    return _DAMAGE.search(str(error)) is not None
+    return _DAMAGE.search(str(error)) is not None and not is_full(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk, or the user's quota there, is full."""
+    return _FULL.search(str(error)) is not None
+
+
+def disk_full(what: str, error: BaseException) -> DiskFull:
+    """The error for a file or directory that cannot be written."""
+    return DiskFull(
+        f"{what} cannot be written: {_reason(error)}\nhint: free space on its disk, and run it "
+        "again: the ingest goes on where the table ends"
+    )
 
 
 def _schemes() -> str:

@@ -23,6 +23,7 @@ from typing import Any, Final
 from tidelog.errors import UsageError
 from tidelog.model import NO_OFFSET, TopicPartition
 from tidelog.pipeline.places import Place, local_path
+from tidelog.pipeline.tables.addresses import disk_full, is_full
 from tidelog.pipeline.topics.option_names import ISOLATION_NAMES, Option
 from tidelog.pipeline.topics.stream_offsets import Position, from_text, ranges_to_text
 from tidelog.pipeline.values import OffsetRange, Offsets
@@ -95,7 +96,7 @@ def read_identity(checkpoint: Path) -> Identity | None:
 
 def write_identity(checkpoint: Path, identity: Identity) -> None:
     """Writes the identity of a new checkpoint; a crash leaves the whole file or none. Raises
-    `UsageError` when the directory cannot be written."""
+    `UsageError` when the directory cannot be written, `DiskFull`."""
     try:
         checkpoint.mkdir(parents=True, exist_ok=True)
         temporary = checkpoint / f".{IDENTITY_FILE}.tmp"
@@ -105,6 +106,8 @@ def write_identity(checkpoint: Path, identity: Identity) -> None:
             os.fsync(file.fileno())
         temporary.replace(checkpoint / IDENTITY_FILE)
     except OSError as error:
+        if is_full(error):
+            raise disk_full(f"the checkpoint `{checkpoint}`", error) from error
         raise UsageError(
             f"the checkpoint `{checkpoint}` cannot be written: {error}",
             "check the path given with `--checkpoint`, its owner and its permissions",
@@ -185,7 +188,8 @@ def planned_ranges(checkpoint: Path, birth: Mapping[str, int], batch: int) -> li
     planned = read_planned(checkpoint, batch)
     if planned is None:
         raise UsageError(
-            f"`{checkpoint}` has no batch {batch}", "name the `--checkpoint` of a tidelog query"
+            f"`{checkpoint}` has no batch {batch}, which Spark has planned: its files are gone",
+            "give a new `--checkpoint`: the ingest goes on where the table ends",
         )
     before = read_planned(checkpoint, batch - 1) if batch else None
     starts = from_text(birth) if before is None else before.ends

@@ -16,11 +16,13 @@ whose statistics let readers skip the others.
 
 Files that a commit removed stay for readers of older versions, and so do files that no commit
 names, until `vacuum` removes those that are old enough. Younger files may belong to a batch that is
-being written, so the limit is an hour or more.
+being written, so the limit is an hour or more. The clock may have jumped, so it does not decide
+alone: a file whose name has a batch above the newest one that the table has of its topic stays.
 Needs no Spark. Source: the Delta transaction protocol (`remove` and `add` without data change).
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -34,11 +36,12 @@ from deltalake.exceptions import CommitFailedError
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import OtherWriter, TableConflict
 from tidelog.pipeline.tables.addresses import AnyTable, TableAddress
-from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions
+from tidelog.pipeline.tables.table import CONTINUITY_DIRECTORY, commit_actions, ingest_commits
 from tidelog.pipeline.tables.table_files import TARGET_FILE_BYTES
 from tidelog.pipeline.tables.table_schema import open_existing
 
 MIN_VACUUM_HOURS: Final = 1
+_OF_BATCH: Final = re.compile(r"topic=(?P<topic>[^/]+)/(?:.*/)?batch-(?P<batch>\d+)-[^/]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +198,34 @@ def _sum(contents: pa.Table) -> int:
 
 
 def _vacuum(address: TableAddress, hours: int) -> int:
+    """Deletes files of that age, by the clocks of this machine and of the table's place; returns
+    their number."""
     removed = 0
     for place in (address, address / CONTINUITY_DIRECTORY):
         if place.is_table:
-            how = {"dry_run": False, "enforce_retention_duration": False, "full": True}
-            removed += len(place.delta().vacuum(hours, **how))
+            delta = place.delta()
+            how = {"dry_run": True, "enforce_retention_duration": False}
+            replaced = set(delta.vacuum(hours, **how))
+            unnamed = set(delta.vacuum(hours, **how, full=True)) - replaced
+            unnamed -= _under_way(place, delta.version(), unnamed)
+            for name in replaced | unnamed:
+                place.remove(name)
+            removed += len(replaced | unnamed)
     return removed
+
+
+def _under_way(address: TableAddress, newest: int, names: Iterable[str]) -> set[str]:
+    """Which of these files, which no commit names, may be those of a batch that is being written:
+    the table has no batch of their topic with that number or a larger one."""
+    of_batch = {name: match for name in names if (match := _OF_BATCH.fullmatch(name))}
+    topics = {match["topic"] for match in of_batch.values()}
+    committed: dict[str, int] = {}
+    for commit in ingest_commits(address, newest):
+        if topics <= committed.keys():
+            break
+        committed.setdefault(commit["topic"], commit["batch"])
+    return {
+        name
+        for name, match in of_batch.items()
+        if int(match["batch"]) > committed.get(match["topic"], -1)
+    }

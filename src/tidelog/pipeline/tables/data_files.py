@@ -6,8 +6,8 @@ commit names it.
 
 import json
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake.transaction import AddAction
 
 from tidelog.pipeline.row_groups import RowGroup, parquet_writer
-from tidelog.pipeline.tables.addresses import TableAddress
+from tidelog.pipeline.tables.addresses import TableAddress, disk_full, is_full
 
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 
@@ -53,14 +53,25 @@ class DataFile:
 
 
 class NewFile:
-    """A Parquet file while it is written."""
+    """A Parquet file while it is written. Making it, `write` and `finish` raise `DiskFull`, with
+    its path."""
 
     def __init__(self, table: TableAddress, name: str, schema: pa.Schema) -> None:
         # Where it is, by its name in the table.
         self._table = table
         self.name = name
-        self._file = table.new_file(name)
-        self._writer = parquet_writer(self._file, schema, "zstd")
+        with self._named():
+            self._file = table.new_file(name)
+            self._writer = parquet_writer(self._file, schema, "zstd")
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if is_full(error):
+                raise disk_full(f"`{self._table / self.name}`", error) from error
+            raise
 
     @property
     def size_bytes(self) -> int:
@@ -69,15 +80,17 @@ class NewFile:
 
     def write(self, rows: pa.Table) -> None:
         """Adds a row group."""
-        self._writer.write_table(rows)
+        with self._named():
+            self._writer.write_table(rows)
 
     def finish(
         self, topic: str, stats: dict[str, Any], partition: Mapping[str, str | None] | None = None
     ) -> DataFile:
         """Ends the file."""
-        self._writer.close()
-        size = self.size_bytes
-        self._file.close()
+        with self._named():
+            self._writer.close()
+            size = self.size_bytes
+            self._file.close()
         now_ms = time.time_ns() // 1_000_000
         return DataFile(self.name, topic, size, now_ms, stats, dict(partition or {}))
 

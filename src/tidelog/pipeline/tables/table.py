@@ -43,8 +43,8 @@ from deltalake.transaction import AddAction, CommitProperties, Transaction
 
 from tidelog.errors import UsageError
 from tidelog.model import NO_EPOCH, TopicPartition
-from tidelog.pipeline.errors import FilesReplaced, OtherWriter, TableConflict
-from tidelog.pipeline.tables.addresses import AnyTable, TableAddress, is_damage
+from tidelog.pipeline.errors import FilesGone, FilesReplaced, OtherWriter, TableConflict
+from tidelog.pipeline.tables.addresses import AnyTable, TableAddress, is_damage, is_full
 from tidelog.pipeline.tables.continuity import (
     CONTINUITY_SCHEMA,
     DUPLICATE,
@@ -139,26 +139,36 @@ class BronzeTable:
 
     def reload(self) -> None:
         """Reads the table as it is now, with commits of other writers. Raises `UsageError`,
-        `StoreUnavailable`."""
+        `StoreUnavailable`, `TableDamaged`."""
+        self.check_there()
         with self.address.reached():
             self._delta.update_incremental()
             self._read_positions()
 
+    def check_there(self) -> None:
+        """Raises `TableDamaged` where others have deleted the table. delta-rs would not notice: to
+        it a log without a newer version is one to which nothing was added."""
+        with self.address.reached():
+            if not self.address.is_table:
+                raise self.address.damaged("its log `_delta_log` is gone")
+
     def has(self, app: str, batch: int) -> bool:
-        """Whether the table has the batch. Raises `StoreUnavailable`."""
+        """Whether the table has the batch. Raises `StoreUnavailable`, `TableDamaged`."""
         with self.address.reached():
             self._delta.update_incremental()
-        newest = self._delta.transaction_version(app)
+            newest = self._delta.transaction_version(app)
         return newest is not None and newest >= batch
 
     def commit(self, new: TableBatch) -> None:
         """Adds the files of a batch to the table, all of them at once. Raises `TableConflict` for
-        offsets that the table has, and when another writer writes the same topic into it, and
-        `StoreUnavailable`; then the commit may be there or not, which `reload` finds out."""
+        offsets that the table has, and when another writer writes the same topic into it,
+        `TableDamaged` where it is gone, `FilesGone`, and `StoreUnavailable`; then the commit may be
+        there or not, which `reload` finds out."""
         for line in new.account:
             if line.status == DUPLICATE:
                 raise TableConflict(f"{line}; nothing of the batch was written")
         after = positions_after(self.positions, new.account)
+        self.check_there()
         with self.address.reached():
             self._commit(new, after)
         self.positions = after
@@ -172,6 +182,11 @@ class BronzeTable:
         # delta-rs would repeat a commit behind an `OPTIMIZE` of the files that it replaces.
         retries = 0 if new.replaced else None
         self._delta.update_incremental()
+        gone = self.address.missing([file.path for file in new.files])
+        if gone:
+            raise FilesGone(
+                f"`{self.address / gone[0]}` was deleted before batch {new.batch} was committed"
+            )
         try:
             if self._fence_version() != self._generation:
                 raise CommitFailedError(f"it has committed transaction {self._fence_version()}")
@@ -271,7 +286,8 @@ class BronzeTable:
 
     def sync_continuity(self) -> None:
         """Adds what the commits say to `_quarantine` and `_continuity` where they do not have it
-        yet. Raises `StoreUnavailable`."""
+        yet. Raises `StoreUnavailable`, `TableDamaged`."""
+        self.check_there()
         for attempt in range(_ATTEMPTS):
             try:
                 with self.address.reached():
@@ -376,7 +392,7 @@ def _open_delta(
         NewFile(address, probe, schema).finish("", {})
         address.remove(probe)
     except (OSError, DeltaError) as error:
-        if address.directory is None or is_damage(error):
+        if address.directory is None or is_damage(error) or is_full(error):
             raise
         raise UsageError(
             f"the table `{address}` cannot be opened and written: {error}",

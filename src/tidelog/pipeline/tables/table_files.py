@@ -242,21 +242,26 @@ class _Files:
         place = (topic, *values)
         found = self._open.get(place)
         if found is not None and found.written_bytes >= self._task.file_bytes:
-            self._done.append(self._open.pop(place).finish())
+            self._end(place)
             found = None
         if found is None:
             if len(self._open) >= MAX_OPEN_FILES:
-                self._done.append(self._open.pop(next(iter(self._open))).finish())
+                self._end(next(iter(self._open)))
             task = self._task
             partition = dict(zip(task.partition_by, values, strict=True))
             found = OpenFile(task.table, topic, task.batch, task.file_schema, partition)
             self._open[place] = found
         return found
 
+    def _end(self, place: tuple[str | None, ...]) -> None:
+        # One that cannot be finished stays among the open ones, which are discarded.
+        self._done.append(self._open[place].finish())
+        del self._open[place]
+
     def finish(self) -> tuple[tuple[DataFile, ...], tuple[DataFile, ...]]:
         """The files, or that of the changes, and that of the quarantine."""
-        while self._open:
-            self._done.append(self._open.pop(next(iter(self._open))).finish())
+        for place in list(self._open):
+            self._end(place)
         done = self._done if self._changes is None else self._changes.finish()
         return tuple(done), self._bad.finish()
 

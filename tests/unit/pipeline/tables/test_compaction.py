@@ -1,5 +1,8 @@
 """Compaction: fewer files, the same rows, beside a running ingest; and what it refuses."""
 
+import os
+
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -8,7 +11,9 @@ from tests.unit.pipeline.bronze_rows import open_table, rows, written
 from tidelog.errors import UsageError
 from tidelog.pipeline.errors import TableConflict
 from tidelog.pipeline.tables import compaction
+from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.compaction import compact
+from tidelog.pipeline.tables.data_files import OpenFile
 from tidelog.pipeline.typed.formats import Format
 from tidelog.pipeline.typed.parsing import Layout
 from tidelog.pipeline.typed.schema_text import parse_schema
@@ -131,3 +136,44 @@ def test_vacuum_leaves_the_quarantine_also_what_only_a_commit_names(tmp_path, mo
     compact(tmp_path, vacuum_hours=0)
     found = DeltaTable(str(tmp_path / "_quarantine")).to_pyarrow_table()
     assert found.column("offset").to_pylist() == [0, 1, 2, 3, 4]
+
+
+def _age(*files, hours=500):
+    """The clock jumped forward since these were written."""
+    for file in files:
+        at = file.stat().st_mtime - 3600 * hours
+        os.utime(file, (at, at))
+
+
+def test_a_clock_that_jumped_forward_takes_no_file_of_a_batch_under_way(table, tmp_path):
+    waiting = written(table, 4, rows(20, 25))
+    (file,) = (tmp_path / one.path for one in waiting.files)
+    killed = written(table, 3, rows(20, 25))
+    (orphan,) = (tmp_path / one.path for one in killed.files)
+    _age(file, orphan)
+    assert compact(tmp_path, vacuum_hours=168).vacuumed == 1
+    assert file.exists() and not orphan.exists()
+    table.commit(waiting)
+    assert len(_rows(tmp_path)) == 29
+
+
+def test_files_of_a_topic_that_the_table_does_not_have_yet_stay(table, tmp_path):
+    (waiting,) = written(open_table(tmp_path, "u"), 0, rows(0, 2, topic="u")).files
+    _age(tmp_path / waiting.path)
+    assert compact(tmp_path, vacuum_hours=168).vacuumed == 0
+    assert (tmp_path / waiting.path).exists()
+
+
+def test_files_of_further_partitions_are_vacuumed_by_their_names(tmp_path):
+    place = TableAddress.of(tmp_path)
+    schema = pa.schema([("offset", pa.int64())])
+    values = {"kind": "a/b c%é"}
+    table = open_table(tmp_path)
+    for batch in (0, 1):
+        file = OpenFile(place, "t", batch, schema, values)
+        file.write(rows(0, 2))
+        _age(tmp_path / file.finish().path)
+    table.commit(written(table, 0, rows(0, 5)))
+    assert compact(tmp_path, vacuum_hours=168).vacuumed == 1
+    (left,) = (file for file in tmp_path.rglob("batch-*") if "kind" in str(file))
+    assert left.name.startswith("batch-00000001-")

@@ -1,8 +1,14 @@
 """One Parquet file of a table: its statistics, its place, its columns."""
 
+import re
+import resource
+
 import pyarrow.parquet as pq
+import pytest
 
 from tests.unit.pipeline.bronze_rows import rows
+from tidelog.env.prng import Prng
+from tidelog.pipeline.errors import DiskFull
 from tidelog.pipeline.tables.addresses import TableAddress
 from tidelog.pipeline.tables.data_files import OpenFile
 from tidelog.pipeline.tables.table_files import (
@@ -58,4 +64,27 @@ def test_a_file_that_is_discarded_is_gone(tmp_path):
     file = OpenFile(TableAddress.of(tmp_path), "t", 4, _SCHEMA)
     file.write(rows(0, 3))
     file.discard()
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+@pytest.fixture
+def small_files():
+    """The system lets no file of this process grow beyond 64 KiB, as a full disk would not."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_file_for_which_there_is_no_space_is_named_and_taken_back(tmp_path, small_files):
+    task = TableTask(TableAddress.of(tmp_path), 7)
+    noise = Prng(1)
+    random = "".join(chr(33 + noise.below(90)) for _ in range(100_000)).replace("%", "")
+    with pytest.raises(DiskFull) as caught:
+        write_files(task, iter([rows(0, 3, value=f"{random}%d")]))
+    message, hint = str(caught.value).split("\n")
+    assert re.match(
+        rf"`{tmp_path}/topic=t/batch-00000007-\S+` cannot be written: .*File too", message
+    )
+    assert hint.startswith("hint: free space on its disk, and run it again")
     assert list(tmp_path.rglob("*.parquet")) == []

@@ -1,6 +1,7 @@
 """The Delta table: one commit a batch, once; its metadata; what it refuses."""
 
 import json
+import shutil
 
 import duckdb
 import polars
@@ -20,7 +21,7 @@ from tests.unit.pipeline.bronze_rows import (
 )
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
-from tidelog.pipeline.errors import FilesReplaced, TableConflict
+from tidelog.pipeline.errors import FilesGone, FilesReplaced, TableConflict, TableDamaged
 from tidelog.pipeline.tables.compaction import compact
 from tidelog.pipeline.tables.continuity import TablePosition
 from tidelog.pipeline.tables.table import BronzeTable, ingest_commits
@@ -311,3 +312,28 @@ def test_a_table_that_looks_again_knows_what_others_wrote(tmp_path):
     assert second.positions == {P0: TablePosition(5, 1)}
     second.commit(written(second, 0, rows(5, 9), app="another"))
     assert len(_places(tmp_path)) == 9
+
+
+def test_a_table_that_was_deleted_is_damage_at_each_step_and_is_not_made_anew(tmp_path):
+    place = tmp_path / "table"
+    table = open_table(place)
+    table.commit(written(table, 0, rows(0, 5)))
+    new = written(table, 1, rows(5, 10))
+    shutil.rmtree(place / "_delta_log")
+    for step in (table.check_there, table.reload, table.sync_continuity, lambda: table.commit(new)):
+        with pytest.raises(TableDamaged, match="its log `_delta_log` is gone\nhint: bring back"):
+            step()
+    with pytest.raises(TableDamaged):
+        table.has("app", 1)
+    assert sorted(one.name for one in place.iterdir()) == ["topic=t"]
+
+
+def test_a_batch_whose_files_were_deleted_is_not_committed(tmp_path):
+    table = open_table(tmp_path)
+    new = written(table, 0, rows(0, 5))
+    (tmp_path / new.files[0].path).unlink()
+    with pytest.raises(FilesGone, match=r"batch-00000000-.* was deleted before batch 0 was comm"):
+        table.commit(new)
+    assert not table.has("app", 0)
+    table.commit(written(table, 0, rows(0, 5)))
+    assert table.has("app", 0)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -23,6 +24,7 @@ from tests.pipeline.ingest_rig import (
 )
 from tests.tidy.source import ROOT
 from tidelog.env.prng import Prng
+from tidelog.pipeline.tables.checkpoint import batches_in, read_planned
 from tidelog.testing.waiting import wait_until
 
 EXAMPLES = ROOT / "examples"
@@ -73,10 +75,11 @@ def test_what_is_produced_is_consumed_and_streamed_once(
 
 @pytest.mark.process
 @pytest.mark.spark
-def test_a_copy_is_exact_though_worker_broker_and_driver_are_killed(
+def test_a_copy_is_exact_though_worker_java_broker_and_driver_are_killed(
     spark, tidelog_cluster, tmp_path
 ):
-    """SIGKILL to each while records come and go; then this process takes the checkpoint over."""
+    """SIGKILL to each while records come and go; then this process takes the checkpoint over. The
+    program ends with its Java, and is started again."""
     cluster, servers, prng = tidelog_cluster, tidelog_cluster.bootstrap_servers, Prng(1)
     for topic in ("from", "to"):
         cluster.create_topic(topic, partitions=2, replication_factor=3)
@@ -85,15 +88,19 @@ def test_a_copy_is_exact_though_worker_broker_and_driver_are_killed(
     with spark_process(
         [sys.executable, program, servers, "from", "to", checkpoint], tmp_path
     ) as copying:
-        for kind in ("worker", "broker", "driver"):
+        for kind in ("worker", "jvm", "broker", "driver"):
             more = log_end_offsets(cluster, "to") + 100
-            copying.keep_running()
-            wait_until(lambda more=more: log_end_offsets(cluster, "to") > more, PATIENCE_S, "copy")
+
+            def is_copied(more: int = more) -> bool:
+                copying.keep_running()
+                return log_end_offsets(cluster, "to") > more
+
+            wait_until(is_copied, PATIENCE_S, "copy")
             if kind == "broker":
                 dead = kill_a_leader(cluster, "to", prng)
             else:
                 wait_until(lambda kind=kind: copying.kill(kind, prng), PATIENCE_S, kind)
-        assert copying.starts == 1
+        assert copying.starts == 2
     feeder.close()
     copy = runpy.run_path(program)["copy"]
     copy(spark, servers, "from", "to", checkpoint, {"availableNow": True}).awaitTermination()
@@ -101,6 +108,19 @@ def test_a_copy_is_exact_though_worker_broker_and_driver_are_killed(
     copies = example_records(spark, servers, "to").collect()
     found = sorted(tuple(map(int, row.value.split()[:2])) for row in copies)
     assert found == sorted(feeder.acked.values())
+    _check_progress(servers, Path(checkpoint))
+
+
+def _check_progress(servers: str, checkpoint: Path) -> None:
+    """Our brokers have how far the copy is, and our command shows it. Spark is done with a batch
+    when it has planned the next one, so the newest is missing."""
+    batches = batches_in(checkpoint, "offsets")
+    planned = [read_planned(checkpoint, batch) for batch in batches[-2:]]
+    group = "groups", "describe", "copy-of-from", "--bootstrap-server", servers, "--output", "json"
+    shown = json.loads(run("-m", "tidelog.cli.main", *group))["progress"]
+    committed = {(row["topic"], row["partition"]): row["committed_offset"] for row in shown}
+    assert committed in [dict(one.ends) for one in planned if one is not None]
+    assert all(row["lag"] == row["log_end_offset"] - row["committed_offset"] for row in shown)
 
 
 def example_records(spark, servers: str, topic: str) -> DataFrame:

@@ -11,6 +11,7 @@
 | export | the same records to Parquet by `tidelog spark export` |
 | audit | the replica audit over three brokers' directories; the same of batches of one record |
 | planning | 1,000 partitions, 10 GB of segments: tasks planned; memory while headers are read |
+| partitions | a stream's batch over 100,000 partitions planned (`bench/spark_planning.py`) |
 | ingest | a streaming batch from a topic into a Delta table (`bench/spark_ingest.py`) |
 | campaign | simulator seeds as a Spark job, beside the same seeds in two processes |
 
@@ -38,6 +39,7 @@ from typing import Any
 
 from bench.spark_connector import fill
 from bench.spark_ingest import batch_latency
+from bench.spark_planning import planning_cost
 from tests.unit.pipeline.log_directories import batches, write_broker
 
 from tidelog.cli.sim import in_processes, timed
@@ -263,6 +265,14 @@ def measure_planning(bench: Bench) -> None:
         bench.note(f"headers of {size_gb:.1f} GB", [seconds], size_gb, "GB/s", **peak)
 
 
+def measure_partitions(bench: Bench) -> None:
+    """A tenth of them, and all: time and memory grow no faster than their number."""
+    for topics in (10, 100):
+        found = planning_cost(max(int(topics * bench.scale), 1), 1_000)
+        seconds, partitions = found.pop("seconds"), found.pop("partitions")
+        bench.note(f"planning {partitions:,} partitions", [seconds], partitions, "/s", **found)
+
+
 def _many_partitions(log_dir: Path, partitions: int) -> int:
     block = b"".join(batches(1_000))
     segment = log_dir.parent / "segment"
@@ -363,6 +373,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "export": measure_export,
     "audit": measure_audit,
     "planning": measure_planning,
+    "partitions": measure_partitions,
     "ingest": measure_ingest,
     "campaign": measure_campaign,
 }

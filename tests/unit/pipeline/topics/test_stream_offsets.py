@@ -1,5 +1,7 @@
 """A stream's offset in a checkpoint: whole, and understood when it is old."""
 
+import json
+
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.pipeline.topics.stream_offsets import Position
 
@@ -20,3 +22,14 @@ def test_a_checkpoint_without_ids_matches_any_topic():
     assert not new.is_other_topic("a", old)
     other = Position.from_json({"a:0": 5, "a": "B" * 21 + "Q"})
     assert new.is_other_topic("a", other)
+
+
+def test_a_partition_takes_few_bytes_of_an_offset():
+    """Spark writes it for each batch, twice in each report of progress: it must hold for 100,000
+    partitions (`bench/spark_planning.py`)."""
+    topic, count = "a-topic-of-some-length", 10_000
+    position = Position(
+        dict.fromkeys(map(TopicPartition, [topic] * count, range(count)), 2**40), {topic: _ID}
+    )
+    size = len(json.dumps(position.to_json()))
+    assert size <= count * (len(topic) + 26) + 100

@@ -39,6 +39,7 @@ PACKAGE_HINT: Final = (
     "make an archive with `tidelog spark package`, which prints the conf that gives it to them"
 )
 _BROKER_HINT: Final = "check the address, and that the brokers run"
+_REGISTRY_HINT: Final = "check `--registry`, and that it runs; then run it again"
 _STORE_HINT: Final = (
     "check `--table`, and endpoint and credentials: `--table-option`, or AWS_… in the environment "
     "of driver and workers; the table is usable as it is"
@@ -101,11 +102,12 @@ def _failure_of(error: Exception, log: SparkLog) -> Failure | None:
 
 
 def unreachable(error: Exception) -> NoAnswer:
-    """No broker answers, or no object store."""
-    from tidelog.pipeline.errors import StoreUnavailable
+    """No broker answers, or no object store, or no registry."""
+    from tidelog.pipeline.errors import RegistryUnavailable, StoreUnavailable
 
     message, _, hint = str(error).partition("\nhint: ")
-    usual = _STORE_HINT if isinstance(error, StoreUnavailable) else _BROKER_HINT
+    hints = {RegistryUnavailable: _REGISTRY_HINT, StoreUnavailable: _STORE_HINT}
+    usual = next((text for kind, text in hints.items() if isinstance(error, kind)), _BROKER_HINT)
     return NoAnswer(message, hint or usual)
 
 

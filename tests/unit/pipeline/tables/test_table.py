@@ -1,6 +1,7 @@
 """The Delta table: one commit a batch, once; its metadata; what it refuses."""
 
 import json
+import os
 import shutil
 
 import duckdb
@@ -337,3 +338,28 @@ def test_a_batch_whose_files_were_deleted_is_not_committed(tmp_path):
     assert not table.has("app", 0)
     table.commit(written(table, 0, rows(0, 5)))
     assert table.has("app", 0)
+
+
+def test_the_log_of_a_table_does_not_grow_for_ever_and_the_ingest_goes_on(tmp_path):
+    """delta-rs deletes what is older than the retention whenever it has written a checkpoint. The
+    properties are those of Delta; a user sets them as this test does."""
+    table = open_table(tmp_path)
+    DeltaTable(tmp_path).alter.set_table_properties(
+        {"delta.checkpointInterval": "4", "delta.logRetentionDuration": "interval 7 days"}
+    )
+    log = tmp_path / "_delta_log"
+    for batch in range(6):
+        table.commit(written(table, batch, rows(5 * batch, 5 * batch + 5)))
+    table.sync_continuity()
+    commits = sorted(log.glob("*.json"))
+    for file in log.iterdir():
+        at = file.stat().st_mtime - 8 * 24 * 3600
+        os.utime(file, (at, at))
+    for batch in range(6, 12):
+        table.commit(written(table, batch, rows(5 * batch, 5 * batch + 5)))
+    table.sync_continuity()
+    assert not any(file.exists() for file in commits[:6])
+    again = open_table(tmp_path)
+    assert (again.positions, again.has("app", 11)) == (table.positions, True)
+    assert [offset for _, _, offset in _places(tmp_path)] == list(range(60))
+    assert [batch for *_, batch, _ in _accounts(tmp_path)] == list(range(12))

@@ -67,6 +67,8 @@ class KillPlan:
     """Where the table is, if it is not in the directory."""
     place: str = ""
     """The table's address in the store."""
+    metrics_port: int | None = None
+    """Where the ingest serves its metrics."""
 
     @property
     def table(self) -> TableAddress:
@@ -194,6 +196,8 @@ def ingest_command(plan: KillPlan, bootstrap: str) -> list[str]:
         *("--bootstrap-server", bootstrap, "--master", plan.master, "--output", "json"),
         *("--conf", f"spark.executor.extraJavaOptions={_SHORT_LIVED}"),
     ]
+    if plan.metrics_port is not None:
+        command += ["--metrics-port", str(plan.metrics_port)]
     if plan.store is not None:
         command += ["--checkpoint", str(plan.directory / "checkpoint")]
     return command

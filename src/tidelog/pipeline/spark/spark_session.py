@@ -13,7 +13,8 @@ before pyspark is imported, so that both start at once (`gateway.py`).
 Python workers run the interpreter of the caller. Spark puts a zip of pyspark in front of their
 path. It has no compiled modules, so each new worker compiles what it imports, which takes several
 times as long as importing it. Workers of this machine and this installation get a script instead,
-which takes what Spark added off the path again and becomes the caller's Python.
+which takes what Spark added off the path again and becomes the caller's Python; and it names the
+daemon of `worker_daemon.py` in the place of PySpark's.
 """
 
 import atexit
@@ -86,7 +87,7 @@ _JAVA_OPTIONS: Final = (
 
 _WORKER_SCRIPT: Final = """\
 #!/bin/sh
-# Python without {home}/python/lib and {home}/jars on its path.
+# Python without {home}/python/lib and {home}/jars on its path, and with a daemon of ours.
 set -f
 kept=
 IFS=:
@@ -97,6 +98,10 @@ for place in $PYTHONPATH; do
     esac
 done
 export PYTHONPATH="$kept"
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    set -- -m {daemon} "$@"
+fi
 exec {python} "$@"
 """
 
@@ -124,8 +129,6 @@ def session(
     _warn_of_shadowing()
     named = {"spark.app.name": app_name, "spark.master": master}
     given = {**named, **default_conf(master), **(conf or {})}
-    if has_own_workers(given["spark.master"], os.environ):
-        given.setdefault("spark.python.daemon.module", MODULE)
     pyspark = sys.modules.get("pyspark")
     if pyspark is not None and pyspark.SparkContext._active_spark_context is not None:
         return _get_or_create(given)
@@ -246,6 +249,8 @@ def launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str
     log4j = directory / "conf" / "log4j2.properties"
     log4j.parent.mkdir()
     log4j.write_text(_LOG4J)
+    workers = worker_python(master, directory, os.environ)
+    is_own = has_own_workers(master, os.environ)
     archive = find_class_archive(java, os.environ)
     home = directory / "java"
     if archive is None:
@@ -260,8 +265,9 @@ def launch_variables(java: Java, master: str, log_file: Path | None) -> dict[str
         "JAVA_HOME": str(home),
         "SPARK_CONF_DIR": os.environ.get("SPARK_CONF_DIR", str(conf)),
         **({"SPARK_LOCAL_IP": _LOOPBACK} if is_on_this_machine(master) else {}),
-        "PYSPARK_PYTHON": worker_python(master, directory, os.environ),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": workers,
+        # Of the workers in which it plans.
+        "PYSPARK_DRIVER_PYTHON": workers if is_own else sys.executable,
     }
 
 
@@ -284,7 +290,8 @@ def worker_python(master: str, directory: Path, environ: Mapping[str, str]) -> s
         return sys.executable
     home = shlex.quote(str(spark_home(environ)))
     script = directory / "python"
-    script.write_text(_WORKER_SCRIPT.format(home=home, python=shlex.quote(sys.executable)))
+    python = shlex.quote(sys.executable)
+    script.write_text(_WORKER_SCRIPT.format(home=home, python=python, daemon=MODULE))
     script.chmod(0o755)
     return str(script)
 

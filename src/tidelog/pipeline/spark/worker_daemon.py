@@ -5,9 +5,10 @@ does so at any moment, before the new worker has said who it is perhaps. What th
 fails, and the daemon prints a `BrokenPipeError` with its stack. Nothing is wrong, so here that
 worker ends without a word, with the same exit code. All else is PySpark's.
 
-Sessions on this machine name this module in `spark.python.daemon.module`. Spark does not read that
-setting for the workers in which it plans: those that look data sources up, prepare a write and
-commit it have `pyspark.daemon` as it is. One of them may print the stack.
+The script that sessions on this machine give Spark as its Python names this module where Spark
+names `pyspark.daemon` (`spark_session.py`). `spark.python.daemon.module` would not do: Spark does
+not read it for the workers in which it plans, those that look data sources up, prepare a write and
+commit it.
 """
 
 import sys

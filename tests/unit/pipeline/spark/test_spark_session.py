@@ -80,3 +80,34 @@ def test_another_spark_than_the_installed_one_keeps_its_own_pyspark(tmp_path):
 def test_the_installed_spark_is_found():
     assert str(spark_home({}) / "__init__.py") == pyspark.__file__
     assert str(spark_home({"SPARK_HOME": "/spark"})) == "/spark"
+
+
+@pytest.mark.parametrize(
+    ("asked", "run"),
+    [
+        (
+            "-m pyspark.daemon pyspark.worker",
+            "-m tidelog.pipeline.spark.worker_daemon pyspark.worker",
+        ),
+        ("-m pyspark.worker", "-m pyspark.worker"),
+        ("job.py a:b", "job.py a:b"),
+    ],
+)
+def test_workers_that_plan_have_our_daemon_too(tmp_path, monkeypatch, asked, run):
+    """Spark names `pyspark.daemon` for them, whatever its conf says."""
+    monkeypatch.setattr(sys, "executable", "/bin/echo")
+    script = worker_python("local[2]", tmp_path, {})
+    done = subprocess.run([script, *asked.split()], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == run
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077", "local-cluster[2,1,1024]"])
+def test_spark_plans_with_the_python_of_its_workers_here_and_of_the_driver_elsewhere(
+    master, monkeypatch
+):
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", "/bare/python")
+    variables = launch_variables(find_java(os.environ), master, None)
+    is_script = variables["PYSPARK_DRIVER_PYTHON"] == variables["PYSPARK_PYTHON"]
+    assert is_script == (master == "local[2]")
+    assert is_script or variables["PYSPARK_DRIVER_PYTHON"] == sys.executable

@@ -13,6 +13,10 @@
 | planning | 1,000 partitions, 10 GB of segments: tasks planned; memory while headers are read |
 | partitions | a stream's batch over 100,000 partitions planned (`bench/spark_planning.py`) |
 | ingest | a streaming batch from a topic into a Delta table (`bench/spark_ingest.py`) |
+| continuous | the same at 20,000 records a second: how old records are when they are visible |
+| typed | raw and JSON ingest, upserts of new keys and of old ones (`bench/spark_upsert.py`) |
+| waits | first row in a new process, first 100,000 records by command (`bench/spark_waits.py`) |
+| memory | of the processes of an ingest of 1 and of 10 million records (the same) |
 | campaign | simulator seeds as a Spark job, beside the same seeds in two processes |
 
 Everything runs on two cores (`local[2]`). The first run of a part in its session is *cold*, the
@@ -40,6 +44,8 @@ from typing import Any
 from bench.spark_connector import fill
 from bench.spark_ingest import batch_latency
 from bench.spark_planning import planning_cost
+from bench.spark_upsert import upsert_rates
+from bench.spark_waits import memories, waits
 from tests.unit.pipeline.log_directories import batches, write_broker
 
 from tidelog.cli.sim import in_processes, timed
@@ -366,6 +372,43 @@ def measure_ingest(bench: Bench) -> None:
     bench.note("streaming batch to Delta, p50", [p50_s], 1, "batches/s", **found)
 
 
+def measure_continuous(bench: Bench) -> None:
+    """The age of the oldest record of each batch when the batch was in the table."""
+    spark = session("bench", MASTER)
+    with LocalCluster(1, data_dir=bench.place / "continuous") as running:
+        steady = {"batches": max(int(60 * bench.scale), 5), "records_per_s": 20_000}
+        place, spread = bench.place / "continuous-table", {"topic": "steady", "replicas": 1}
+        found = batch_latency(spark, running, place, **steady, **spread)
+    bench.note("age of records, p50", [found["age_ms"]["p50"] / 1000], 1, "/s", **found)
+
+
+def measure_typed(bench: Bench) -> None:
+    """A million changes of 100,000 keys, as raw records, as ten columns, and folded."""
+    spark = session("bench", MASTER)
+    size = {"changes": int(1_000_000 * bench.scale), "keys": int(100_000 * bench.scale)}
+    with LocalCluster(1, data_dir=bench.place / "typed") as running:
+        found = upsert_rates(spark, running, bench.place / "typed-tables", **size)
+    for name, one in found.items():
+        bench.note(f"ingest, {name}", [one["seconds"]], one["changes"] / 1e6, "M records/s")
+
+
+def measure_waits(bench: Bench) -> None:
+    """What a user waits for who begins."""
+    records = int(100_000 * bench.scale)
+    parts = ("first-row", "first-batch")
+    found = waits(bench.place / "waits", runs=bench.runs, records=records, only=parts)
+    for name, runs in found.items():
+        for what, seconds in runs["warm"].items():
+            bench.note(f"{name}, {what}", [runs["first"][what], seconds], 1, "/s")
+
+
+def measure_memory(bench: Bench) -> None:
+    """One ingest after the other, each of processes of its own."""
+    for one in memories(bench.place, [int(n * bench.scale) for n in (1_000_000, 10_000_000)]):
+        records, rate = one.pop("records"), one.pop("per_s")
+        bench.note(f"ingest of {records:,}", [records / rate], records / 1e6, "M records/s", **one)
+
+
 PARTS: dict[str, Callable[[Bench], None]] = {
     "session": measure_session,
     "topic": measure_topic,
@@ -375,6 +418,10 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "planning": measure_planning,
     "partitions": measure_partitions,
     "ingest": measure_ingest,
+    "continuous": measure_continuous,
+    "typed": measure_typed,
+    "waits": measure_waits,
+    "memory": measure_memory,
     "campaign": measure_campaign,
 }
 

@@ -38,9 +38,10 @@ def batch_latency(
     batches: int = 60,
     records_per_s: int = 1000,
     topic: str = "latency",
+    replicas: int = 3,
 ) -> dict[str, Any]:
     """p50 and p99 in ms of `batch_ms` and `age_ms`; makes the topic and the table."""
-    cluster.create_topic(topic, partitions=3, replication_factor=3)
+    cluster.create_topic(topic, partitions=3, replication_factor=replicas)
     prepared = prepare(
         IngestPlan(cluster.bootstrap_servers, topic, directory / "table", interval_s=0.0)
     )

@@ -11,12 +11,15 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import pyspark
 import pytest
+from deltalake import DeltaTable
 
 from tests.unit.client.scripted_brokers import ScriptedCluster, ScriptedPartition
 from tests.unit.pipeline.log_directories import batch, batches, write_broker
@@ -28,13 +31,22 @@ from tidelog.pipeline.spark.package import DIRECTORY
 pytestmark = pytest.mark.spark
 
 _ROOT = Path(__file__).parents[2]
+_HOME = Path(pyspark.__file__).parent
 _SEEDS = "1:9"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def _tidelog(*arguments: object, code: int = 0) -> dict:
+def _tidelog(*arguments: object, code: int = 0, environ: Mapping[str, str] = _NOTHING) -> dict:
     """Runs a command in a process of its own; the JSON that it prints."""
     command = [sys.executable, "-m", "tidelog.cli.main", *map(str, arguments), "--output", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=_ROOT,
+        env={**os.environ, **environ},
+        check=False,
+    )
     assert done.returncode == code, done.stderr
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -96,35 +108,52 @@ spark.stop()
 """
 
 
-def test_an_archive_serves_workers_and_a_driver_without_tidelog(tmp_path):
-    """Method: an environment without any package, for the driver and for the workers; the driver
-    gets the archive unpacked, the workers get it from Spark."""
-    found = _tidelog("spark", "package", "--out", tmp_path / "tidelog-spark.tar.gz")
-    bare = tmp_path / "bare"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
-    site = tmp_path / "site"
+@dataclass(frozen=True)
+class Bare:
+    """An environment without any package, and an archive of Tidelog."""
+
+    environ: dict[str, str]
+    """Of a driver: Spark's Java, the bare Python, and the archive unpacked."""
+    conf: list[str]
+    """What gives the archive to workers."""
+    site: Path
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory) -> Bare:
+    place = tmp_path_factory.mktemp("bare")
+    found = _tidelog("spark", "package", "--out", place / "tidelog-spark.tar.gz")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "python"], check=True)
+    site = place / "site"
     with tarfile.open(found["archive"]) as archive:
         archive.extractall(site, filter="data")
-    (tmp_path / "job.py").write_text(_JOB)
-    home = Path(pyspark.__file__).parent
-    make_java_home(find_java(os.environ), tmp_path / "java")
+    make_java_home(find_java(os.environ), place / "java")
     environ = {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        "JAVA_HOME": str(tmp_path / "java"),
-        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(place / "java"),
+        "SPARK_HOME": str(_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": str(bare / "bin" / "python"),
+        "PYSPARK_PYTHON": str(place / "python" / "bin" / "python"),
         "PYTHONPATH": str(site),
     }
     conf = [item for pair in found["conf"].items() for item in ("--conf", "=".join(pair))]
+    return Bare(environ, conf, site)
+
+
+@pytest.mark.parametrize("kind", ["local-cluster[2,1,1024]", "standalone"])
+def test_an_archive_serves_workers_and_a_driver_without_tidelog(kind, bare, request, tmp_path):
+    """Method: a bare environment for the driver and for the workers; the driver gets the archive
+    unpacked, the workers get it from Spark."""
+    master = request.getfixturevalue("standalone") if kind == "standalone" else kind
+    (tmp_path / "job.py").write_text(_JOB)
     partitions = {TopicPartition("t", 0): ScriptedPartition(batches(2))}
     with ScriptedCluster(partitions) as brokers:
         done = subprocess.run(
             [
-                *(home / "bin" / "spark-submit", "--master", "local-cluster[2,1,1024]", *conf),
+                *(_HOME / "bin" / "spark-submit", "--master", master, *bare.conf),
                 *(tmp_path / "job.py", brokers.bootstrap_servers),
             ],
-            env=environ,
+            env=bare.environ,
             cwd=tmp_path,
             capture_output=True,
             text=True,
@@ -135,7 +164,21 @@ def test_an_archive_serves_workers_and_a_driver_without_tidelog(tmp_path):
     _, count, *places = line.split()
     assert count == "20"
     assert all(f"/{DIRECTORY}/tidelog/" in place for place in places)
-    assert not any(str(site) in place for place in places)
+    assert not any(str(bare.site) in place for place in places)
+
+
+def test_an_ingest_on_workers_that_have_an_archive_alone(standalone, bare, tmp_path):
+    """The command runs where Tidelog is installed; the workers' Python is the bare one."""
+    partitions = {TopicPartition("t", 0): ScriptedPartition(batches(2))}
+    python = {"PYSPARK_PYTHON": bare.environ["PYSPARK_PYTHON"], "PYTHONPATH": str(bare.site)}
+    table = tmp_path / "table"
+    with ScriptedCluster(partitions) as brokers:
+        place = "--topic", "t", "--table", table, "--bootstrap-server", brokers.bootstrap_servers
+        asked = *place, "--master", standalone, "--verify", *bare.conf
+        done = _tidelog("spark", "ingest", *asked, environ=python)
+    assert (done["rows"], done["clean"], done["faults"]) == (20, True, [])
+    rows = DeltaTable(table).to_pyarrow_table(columns=["offset"])
+    assert sorted(rows.column("offset").to_pylist()) == list(range(20))
 
 
 @pytest.fixture
@@ -143,11 +186,10 @@ def standalone(tmp_path_factory) -> Iterator[str]:
     """A master and two workers of one core each."""
     place = tmp_path_factory.mktemp("standalone")
     make_java_home(find_java(os.environ), place / "java")
-    home = Path(pyspark.__file__).parent
     environ = {
         **os.environ,
         "JAVA_HOME": str(place / "java"),
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_WORKER_DIR": str(place / "work"),
         "PYSPARK_PYTHON": sys.executable,
@@ -161,7 +203,7 @@ def standalone(tmp_path_factory) -> Iterator[str]:
     try:
         for name, *arguments in commands:
             started = subprocess.Popen(
-                [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
+                [_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
                 env=environ,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

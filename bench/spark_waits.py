@@ -169,7 +169,7 @@ def waits(place: Path, *, runs: int, records: int, only: Collection[str]) -> dic
         }
         for name in sorted(set(only) & parts.keys(), reverse=True):
             first, *others = [parts[name](run) for run in range(runs + 1)]
-            warm = {one: statistics.median(run[one] for run in others) for one in first}
+            warm = {one: round(statistics.median(run[one] for run in others), 2) for one in first}
             found[name] = {"first": first, "warm": warm}
     return found
 

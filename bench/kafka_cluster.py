@@ -59,6 +59,11 @@ class KafkaCluster:
         """Every node's address."""
         return ",".join(f"127.0.0.1:{ports.broker}" for ports in self._ports.values())
 
+    @property
+    def data_dirs(self) -> list[Path]:
+        """Every node's log directory."""
+        return [self._directory / f"data-{node_id}" for node_id in self._ports]
+
     def pid(self, node_id: int) -> int:
         """The process of a node."""
         return self._processes[node_id].pid

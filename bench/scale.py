@@ -16,9 +16,13 @@ With `--kafka` the same is then measured on Apache Kafka 4.3.1 (`kafka_cluster`)
 `make interop` fetches.
 
 What the figures are:
-- answered: CreateTopics until its answer. Served: until each partition acknowledged a record that
-  all three replicas have.
-- p99: of the acknowledgements of watched partitions, from the request until the topic is served.
+- answered: CreateTopics until its answer. Led: until the metadata gives every partition a leader
+  and a full ISR, and every node has the directories of all of them; the directories are counted
+  five times a second, and the metadata is asked for once, after that. Served: until each partition
+  acknowledged a record that all three replicas have. So it has the client's work for as many
+  partitions, and that of the nodes for as many first records, beside what was asked for.
+- p99: of the acknowledgements of watched partitions, from the request until the topic is led, and
+  until it is served.
 - gap: the longest time between two acknowledgements of a watched partition after a broker was
   killed, first one that is not the active controller, then one that is; of the sixty the least, the
   median, the longest.
@@ -27,7 +31,9 @@ What the figures are:
   stop or a start means much beside one that was taken then (decision 0038).
 - CPU: what the nodes spent in a step that run at its end. Other work on the machine adds little.
 - clients: see `bench/scale_clients.py`.
-- restart: from the start of the process until no ISR is smaller than three.
+- restart: from the start of the process until no ISR is smaller than three. Each node of Tidelog is
+  asked for its count of smaller ISRs, which costs it about a millisecond; Kafka for all partitions,
+  which costs the client a tenth of a second of a core each time.
 - epochs: how many epochs the quorum spent in all these steps, the kill apart.
 - turn: the longest turn of any node in the minute before the end of a step, and how many were above
   50 ms in the step, by the nodes' own metrics. Turn CPU: for how long one of them had a processor
@@ -79,8 +85,11 @@ NEW_FILES = 500
 AT_ONCE = 5000
 PERIOD_S = 0.05
 QUESTION_PAUSE_S = 0.3
-"""Before each question about all partitions: its answer costs the client a tenth of a second of a
+"""Between two questions about all partitions: an answer costs the client a tenth of a second of a
 core, on which the nodes wait."""
+LOOK_PAUSE_S = 0.2
+"""Before each look at what costs little: directories, a node's metrics."""
+SMALLER_ISRS = "kafka_server_replicamanager_underreplicatedpartitions"
 TURNS = "tidelog_runtime_turn_seconds"
 ALL_TURNS = f"{TURNS}_count"
 LONG_TURNS = f'{TURNS}_bucket{{le="0.05"}}'
@@ -218,12 +227,9 @@ class Bench:
         """What the nodes say of their turns: the sum of each count, the largest of the rest."""
         found: dict[str, float] = {}
         for port in self.metrics_ports:
-            try:
-                with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                    text = answer.read().decode()
-            except OSError:
+            samples = scraped(port)
+            if samples is None:
                 continue
-            samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
             turns = float(samples[ALL_TURNS])
             counted = ((ALL_TURNS, turns), (LONG_TURNS, turns - float(samples[LONG_TURNS])))
             for name, count in (*counted, (LABORIOUS, float(samples[LABORIOUS]))):
@@ -241,18 +247,67 @@ class Bench:
 
     def isr_sizes(self) -> list[int]:
         """Of all partitions of the big topic, as some broker sees it."""
-        time.sleep(QUESTION_PAUSE_S)
         found = self.admin.list_topics(BIG, timeout=30).topics[BIG].partitions
         return [len(one.isrs) if one.leader >= 0 else 0 for one in found.values()]
 
-    def wait_for_full_isrs(self) -> None:
-        """Until all replicas of the big topic are in sync."""
+    def _is_full(self) -> bool:
+        sizes = self.isr_sizes()
+        if len(sizes) == self.partitions and min(sizes) == 3:
+            return True
+        time.sleep(QUESTION_PAUSE_S)
+        return False
+
+    def _counts_no_smaller_isr(self) -> bool:
+        """Whether all nodes say so; of Kafka nothing is known before it is asked for everything."""
+        if not self.metrics_ports:
+            return True
+        time.sleep(LOOK_PAUSE_S)
+        found = [scraped(port) for port in self.metrics_ports]
+        return all(samples is not None and float(samples[SMALLER_ISRS]) == 0 for samples in found)
+
+    def wait_for_full_isrs(self) -> float:
+        """Until all replicas of the big topic are in sync; returns when they were."""
+        seen = time.monotonic()
 
         def full() -> bool:
-            sizes = self.isr_sizes()
-            return len(sizes) == self.partitions and min(sizes) == 3
+            nonlocal seen
+            if not self._counts_no_smaller_isr():
+                return False
+            seen = time.monotonic()
+            return self._is_full()
 
         wait_until(full, PATIENCE_S, "full ISRs")
+        return seen if self.metrics_ports else time.monotonic()
+
+    def _wait_for_smaller_isrs(self) -> None:
+        """Until a dead node has left an ISR, as those that are left count them."""
+
+        def smaller() -> bool:
+            if not self.metrics_ports:
+                time.sleep(QUESTION_PAUSE_S)
+                return 2 in self.isr_sizes()
+            found = [samples for port in self.metrics_ports if (samples := scraped(port))]
+            return any(float(samples[SMALLER_ISRS]) for samples in found)
+
+        wait_until(smaller, PATIENCE_S, "a smaller ISR")
+
+    def _wait_until_led(self) -> None:
+        """Until every node has the directories of all partitions, and all ISRs are full."""
+        nodes = (
+            self.cluster.data_dirs
+            if isinstance(self.cluster, KafkaCluster)
+            else [node.data_dir for node in self.cluster.nodes]
+        )
+
+        def are_there() -> bool:
+            time.sleep(LOOK_PAUSE_S)
+            return all(
+                sum(1 for _ in place.glob(f"{BIG}-*[0-9]")) == self.partitions for place in nodes
+            )
+
+        wait_until(are_there, PATIENCE_S, "the logs of all partitions")
+        # A new topic has them from the beginning, so one question mostly is enough.
+        wait_until(self._is_full, PATIENCE_S, "full ISRs")
 
     # Steps --------------------------------------------------------------------------------------
 
@@ -265,6 +320,9 @@ class Bench:
             for count in range(2 * AT_ONCE, self.partitions + 1, AT_ONCE):
                 grown = self.admin.create_partitions([NewPartitions(BIG, count)])
                 grown[BIG].result()
+            self._wait_until_led()
+            self.figures["led_s"] = round(time.monotonic() - began, 2)
+            self.figures["led_p99_ms"] = self.watch.latency_ms(began, 99)
             self._produce_to_each()
         self.figures["create_p99_ms"] = self.watch.latency_ms(began, 99)
         self._create(AFTER, PER_WATCHED)
@@ -347,9 +405,7 @@ class Bench:
             self.figures[f"{prefix}gap_{name}_s"] = round(gap, 2)
         time.sleep(2)
         with self.step(f"{prefix}restart_after_kill"):
-            self.cluster.start_node(victim)
-            wait_until(lambda: 2 in self.isr_sizes(), PATIENCE_S, "a smaller ISR")
-            self.wait_for_full_isrs()
+            self._restart(victim, f"{prefix}restart_after_kill")
 
     def restart(self) -> None:
         """A clean stop, and the start after it."""
@@ -357,8 +413,13 @@ class Bench:
         with self.step("stop"):
             self.cluster.terminate(victim, timeout_s=PATIENCE_S)
         with self.step("restart"):
-            self.cluster.start_node(victim)
-            self.wait_for_full_isrs()
+            self._restart(victim, "restart")
+
+    def _restart(self, victim: int, name: str) -> None:
+        self._wait_for_smaller_isrs()
+        began = time.monotonic()
+        self.cluster.start_node(victim)
+        self.figures[f"{name}_full_s"] = round(self.wait_for_full_isrs() - began, 2)
 
     def elect(self) -> None:
         """Preferred leaders everywhere."""
@@ -408,6 +469,16 @@ class Bench:
                 )
         time.sleep(1)
         self.figures["delete_p99_ms"] = self.watch.latency_ms(began, 99)
+
+
+def scraped(port: int) -> dict[str, str] | None:
+    """A node's metrics, by name and labels; `None` while it does not run."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    except OSError:
+        return None
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
 
 
 def cpu_s(pid: int) -> float:

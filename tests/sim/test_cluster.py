@@ -90,6 +90,23 @@ def test_three_nodes_are_unfenced_within_a_second_of_virtual_time(seed):
     world.run_until(lambda: unfenced(world) == {1, 2, 3}, 1_000)
 
 
+def test_leaders_count_partitions_whose_isr_is_smaller_than_their_replicas():
+    """While a follower is down and has left the ISR, and no longer."""
+    world, _, leader = led_world()
+    down = next(node_id for node_id in world.hosts if node_id != leader)
+
+    def counted() -> dict[int, int]:
+        nodes = {node_id: host.node for node_id, host in world.hosts.items()}
+        return {node_id: node.under_replicated for node_id, node in nodes.items() if node}
+
+    assert set(counted().values()) == {0}
+    world.kill(down)
+    world.run_until(lambda: counted()[leader] == 1)
+    assert sum(counted().values()) == 1
+    world.start(down)
+    world.run_until(lambda: set(counted().values()) == {0} and len(counted()) == 3)
+
+
 def test_an_acknowledged_record_is_read_back():
     world, client, _ = led_world()
     produced = client.produce("t", 0, [b"a", b"b"])

@@ -141,6 +141,15 @@ class Node:
         logins = self.broker.logins
         return ClientFigures(self.broker.throttling.pauses, logins.succeeded, logins.failed)
 
+    @property
+    def under_replicated(self) -> int:
+        """How many partitions it leads whose ISR is smaller than their replicas."""
+        hosted = self._replicas.partitions.values()
+        return sum(
+            one.leadership is not None and len(one.leadership.isr) < len(one.replicas)
+            for one in hosted
+        )
+
     def _make_peer_answers(self) -> PeerAnswers:
         return PeerAnswers(
             node_id=self.config.node_id,

@@ -33,6 +33,10 @@ class Core(Protocol):
     def client_figures(self) -> ClientFigures:
         """What it counts of its clients."""
 
+    @property
+    def under_replicated(self) -> int:
+        """How many partitions it leads whose ISR is smaller than their replicas."""
+
     def receive(self, event: effects.Input, now: Instant, /) -> None:
         """One input; runs to completion."""
 

@@ -185,6 +185,11 @@ class Driver:
         return self.exit_code
 
     @property
+    def under_replicated(self) -> int:
+        """How many partitions the core leads whose ISR is smaller than their replicas."""
+        return self._core.under_replicated
+
+    @property
     def connection_count(self) -> int:
         """Open connections, those included that only send what is left."""
         return len(self._connections) + len(self._lingering)

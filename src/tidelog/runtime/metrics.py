@@ -140,6 +140,11 @@ METRICS: Final = (
         _of_slow_steps(lambda slow: slow.longest_ns / 1e9),
     ),
     NodeMetric(
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "Partitions that this node leads and whose ISR is smaller than their replicas.",
+        lambda driver: driver.under_replicated,
+    ),
+    NodeMetric(
         "tidelog_throttled_total",
         "Requests and connections whose client had to wait, by `quota`.",
         lambda driver: driver.client_figures.pauses.counts,

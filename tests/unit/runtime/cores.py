@@ -40,6 +40,7 @@ class EchoCore:
         self.effects = EffectQueue()
         self.steps = Steps()
         self.client_figures = ClientFigures()
+        self.under_replicated = 0
         self.disk = disk
         self.inputs: list[Input] = []
         # Files that slices were sent of.

@@ -67,3 +67,11 @@ def test_logins_are_metrics_by_their_listener() -> None:
         samples = samples_of(running.driver)
     assert samples["tidelog_logins_total", "SASL_SSL"] == 3
     assert samples["tidelog_failed_logins_total", "SASL_SSL"] == 1
+
+
+def test_partitions_with_too_few_in_sync_are_a_metric() -> None:
+    core = SlowCore()
+    core.under_replicated = 7
+    with running_core(core, clock=lambda: core.now_ns) as running:
+        samples = samples_of(running.driver)
+    assert samples["kafka_server_replicamanager_underreplicatedpartitions",] == 7

@@ -1,6 +1,7 @@
 """A start that loads its logs one a turn: the quorum has its voter meanwhile, the cluster gets its
 broker when all are loaded, and an end at any moment loses nothing."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,8 @@ from tests.sim.test_cluster import all_know, partition, read_all, unfenced
 from tidelog.config import NodeConfig
 from tidelog.errors import ErrorCode
 from tidelog.limits import MAX_TURN_MS
+from tidelog.model import TopicPartition
+from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.turns import BoundedTurn
 from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.host import Host
@@ -79,6 +82,12 @@ def test_a_start_is_a_voter_first_and_a_broker_when_all_is_loaded(
         each.check()
 
 
+def _hosted_by_first(world: World) -> Mapping[TopicPartition, Partition]:
+    node = world.hosts[1].node
+    assert node is not None, "it runs"
+    return node.broker.replicas.partitions
+
+
 def test_one_log_that_has_to_be_walked_is_loaded_in_many_turns() -> None:
     """Goal: hundreds of segments of one partition, none of which a checkpoint covers, keep no turn
     of the start for longer than any other work may."""
@@ -93,6 +102,7 @@ def test_one_log_that_has_to_be_walked_is_loaded_in_many_turns() -> None:
     # The process begins with these, before it has turns.
     assert client.create_topic("before", 20, 1) == ErrorCode.NONE
     assert client.create_topic("t", 1, 1) == ErrorCode.NONE
+    world.run_until(lambda: len(_hosted_by_first(world)) == 21)
     values = [b"%3d" % number + bytes(900) for number in range(SEGMENTS)]
     for value in values:
         assert client.produce("t", 0, [value]).partitions[0].error_code == ErrorCode.NONE
@@ -104,9 +114,7 @@ def test_one_log_that_has_to_be_walked_is_loaded_in_many_turns() -> None:
             disk.delete(f"t-0/{name}")
     turns = BoundedTurn(world)
     world.start(1)
-    assert world.hosts[1].node is not None
-    replicas = world.hosts[1].node.broker.replicas.partitions
-    world.run_until(lambda: len(replicas) == 21, 20_000)
+    world.run_until(lambda: len(_hosted_by_first(world)) == 21, 20_000)
     world.run_for(500)
     assert read_all(world, SimClient(world, 1)) == values
     assert 0 < turns.longest_us < MAX_TURN_MS * 1000

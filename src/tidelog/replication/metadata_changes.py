@@ -16,7 +16,9 @@ queued:
    queue by the step that they need (`step_queue`).
 2. Steps are taken, the most urgent first, until the work of the turn is spent
    (`limits.REPLICA_WORK_PER_TURN`; each step has its price). The next turn comes a millisecond
-   later at the latest, with whatever has arrived meanwhile before it.
+   later at the latest, with whatever has arrived meanwhile before it. Where only logs are left
+   that are to be made or to go, which nothing waits for but themselves, a turn takes a part of
+   the work and a pause follows it (`limits.UNHURRIED_PAUSE_MS`).
 3. What is done is decided from the newest image. A partition that was deleted or moved while it
    waited is never made, and of two elections only the second takes place here.
 
@@ -40,7 +42,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tidelog.env.instant import LONG_AGO, Instant
-from tidelog.limits import LOG_CREATION_WORK, LOG_DELETION_WORK, ROLE_CHANGE_WORK
+from tidelog.limits import (
+    LOG_CREATION_WORK,
+    LOG_DELETION_WORK,
+    ROLE_CHANGE_WORK,
+    UNHURRIED_PAUSE_MS,
+    UNHURRIED_SHARE,
+)
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
 from tidelog.model import METADATA_PARTITION, ZERO_TOPIC_ID, TopicId, TopicPartition
@@ -175,17 +183,33 @@ class MetadataChanges:
         """Whether the log of a replica waits to be deleted."""
         return bool(self._unsorted) or self._queue.has_any(Step.DROP, Step.SET_ASIDE)
 
+    @property
+    def _is_unhurried(self) -> bool:
+        """Whether only logs wait that are to be made or to go, and no role or configuration."""
+        queue = self._queue
+        return (
+            bool(queue)
+            and not self._unsorted
+            and not queue.has_any(Step.STOP_LEADING, Step.RECONFIGURE)
+        )
+
     def deadline(self) -> Instant | None:
-        """The next turn, if there is work: a millisecond after this one."""
-        return Instant(self._worked_at + 1) if self.has_work else None
+        """The next turn, if there is work: a millisecond after this one, or a pause."""
+        if not self.has_work:
+            return None
+        return Instant(self._worked_at + (UNHURRIED_PAUSE_MS if self._is_unhurried else 1))
 
     def work(self, now: Instant) -> None:
         """Sorts and takes steps until the work of this turn is spent."""
         work = self._env.work
         work.on_tick(now)
+        if self._is_unhurried and now < self._worked_at + UNHURRIED_PAUSE_MS:
+            return
         if now > self._worked_at:
             self._worked_at = now
             work.left = max(work.left, 1, self.work_per_turn // 4)
+        if self._is_unhurried:
+            work.left = min(work.left, max(1, self.work_per_turn // UNHURRIED_SHARE))
         while work.left > 0 and self.has_work:
             work.spend(self._work_on_next(now))
         if not self.has_work:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -13,6 +14,8 @@ from tidelog.limits import (
     LOG_DELETION_WORK,
     REPLICA_WORK_PER_TURN,
     ROLE_CHANGE_WORK,
+    UNHURRIED_PAUSE_MS,
+    UNHURRIED_SHARE,
 )
 from tidelog.model import TopicPartition
 from tidelog.replication.partition import Partition
@@ -58,11 +61,18 @@ def turns(cluster: Cluster) -> int:
     """The turns until nothing waits any more."""
     replicas, count = cluster.brokers[1].replicas, 0
     while replicas._metadata.has_work:
-        deadline = replicas.deadline()
-        assert deadline is not None and deadline <= cluster.now + 1
-        turn(cluster)
+        to_deadline(cluster)
         count += 1
     return count
+
+
+def to_deadline(cluster: Cluster) -> int:
+    """The first broker's next turn alone, when it wants it; returns after how many ms."""
+    deadline = cluster.brokers[1].replicas.deadline()
+    assert deadline is not None and deadline <= cluster.now + UNHURRIED_PAUSE_MS
+    pause_ms = max(0, deadline - cluster.now)
+    turn(cluster, after_ms=pause_ms)
+    return pause_ms
 
 
 def hosted(broker: Broker, topic: str) -> list[int]:
@@ -112,23 +122,39 @@ class Steps:
 # Slices ---------------------------------------------------------------------------------------
 
 
-def test_a_turn_makes_a_few_logs_and_wants_the_next_turn_at_once(cluster: Cluster) -> None:
-    """No turn makes more than the first, and a second look in the same instant makes none."""
+def test_a_turn_makes_a_few_logs_and_wants_the_next_one_after_a_pause(cluster: Cluster) -> None:
+    """A second look in the same instant makes none, and nothing that arrives in between has any
+    made. Those that are left when the queue has nothing else share the machine with clients."""
     cluster.feed.create_topic("wide", (1,), partitions=COUNT)
     broker = follow(cluster)
     made = [len(hosted(broker, "wide"))]
     broker.replicas.wake(cluster.now)
     assert len(hosted(broker, "wide")) == made[0]
     while broker.replicas._metadata.has_work:
-        deadline = broker.replicas.deadline()
-        assert deadline is not None and deadline <= cluster.now + 1
-        turn(cluster)
+        for _ in range(UNHURRIED_PAUSE_MS - 1):
+            cluster.produce(1, [b"meanwhile"], acks=1)
+            turn(cluster)
+            assert len(hosted(broker, "wide")) == made[-1]
+        assert to_deadline(cluster) == 1
         made.append(len(hosted(broker, "wide")))
-    assert 3 <= len(made) <= 5
-    assert max(b - a for a, b in zip([0, *made], made, strict=False)) <= LOGS_PER_TURN + 1
+    most = LOGS_PER_TURN // UNHURRIED_SHARE
+    assert max(b - a for a, b in pairwise(made)) == most
+    assert len(made) <= 1 + COUNT // most
     assert hosted(broker, "wide") == list(range(COUNT))
     deadline = broker.replicas.deadline()
     assert deadline is None or deadline > cluster.now + 1
+
+
+def test_a_role_is_not_kept_waiting_by_the_pause(cluster: Cluster) -> None:
+    """New logs wait; an election that arrives in their pause has the whole work of the turn."""
+    cluster.feed.create_topic("wide", (1,), partitions=COUNT)
+    broker = follow(cluster)
+    made = len(hosted(broker, "wide"))
+    cluster.timeline.run_for(1)
+    cluster.feed.change("orders", leader=1)
+    follow(cluster)
+    assert first(broker, "orders").leader_epoch == 1
+    assert len(hosted(broker, "wide")) <= made + LOGS_PER_TURN
 
 
 @pytest.fixture(scope="module")

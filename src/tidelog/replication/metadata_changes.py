@@ -19,6 +19,8 @@ queued:
    later at the latest, with whatever has arrived meanwhile before it. Where only logs are left
    that are to be made or to go, which nothing waits for but themselves, a turn takes a part of
    the work and a pause follows it (`limits.UNHURRIED_PAUSE_MS`).
+   A follower of which nothing but the ISR has changed follows at once: its ISR means nothing to
+   it before it leads.
 3. What is done is decided from the newest image. A partition that was deleted or moved while it
    waited is never made, and of two elections only the second takes place here.
 
@@ -61,6 +63,7 @@ from tidelog.replication.roles import Roles
 from tidelog.replication.step_queue import StepQueue
 
 _SORTING_WORK: Final = 3
+_FOLLOWED_ISR_WORK: Final = ROLE_CHANGE_WORK // 10
 _WORK: Final = {
     Step.STOP_LEADING: ROLE_CHANGE_WORK,
     Step.BEGIN_LEADING: ROLE_CHANGE_WORK,
@@ -230,17 +233,20 @@ class MetadataChanges:
         if unsorted is None:
             self._unsorted.popleft()
             return 0
-        needed = self._step_of(unsorted)
+        placed = hosting.placed_here(self._env.hosted.image, unsorted, self._env.node_id)
+        if placed is not None and self._roles.maybe_follow_isr(placed):
+            self._queue.put(unsorted, None)
+            return _SORTING_WORK + _FOLLOWED_ISR_WORK
+        needed = self._step_of(unsorted, placed)
         configs_changed |= self._queue.step_of(unsorted) is Step.RECONFIGURE
         if needed is None and configs_changed and unsorted in self._env.hosted.partitions:
             needed = Step.RECONFIGURE
         self._queue.put(unsorted, needed)
         return _SORTING_WORK
 
-    def _step_of(self, key: TopicPartition) -> Step | None:
+    def _step_of(self, key: TopicPartition, placed: hosting.Host | None) -> Step | None:
         hosted, node_id = self._env.hosted, self._env.node_id
         partition, log_topic_id = hosted.partitions.get(key), self._log_topic_id(key)
-        placed = hosting.placed_here(hosted.image, key, node_id)
         step = hosting.decide_step(placed, partition, log_topic_id, node_id)
         if step is None and placed is None and log_topic_id is not None and self._is_stray(key):
             return Step.SET_ASIDE

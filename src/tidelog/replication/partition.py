@@ -189,6 +189,19 @@ class Partition:
             )
         return new_term or led
 
+    def maybe_follow_isr(self, image: PartitionImage) -> bool:
+        """Follows metadata that changes nothing for a follower but the ISR; returns whether it does
+        so."""
+        if (
+            self.leadership is not None
+            or image.leader != self.leader_id
+            or image.leader_epoch != self.leader_epoch
+            or image.partition_epoch < self.partition_epoch
+        ):
+            return False
+        self._follow_epochs(image)
+        return True
+
     def go_offline(self, cause: str) -> None:
         """Takes the replica out of service for the rest of the process's life."""
         self.offline = cause

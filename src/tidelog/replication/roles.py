@@ -84,21 +84,13 @@ class Roles:
 
     def host(self, decision: Host, now: Instant) -> None:
         """Opens or makes the log of a replica, and gives the replica its role."""
-        key, topic_id, image = decision
-        hosted = self.env.hosted
+        key, _topic_id, image = decision
+        partition = self.env.hosted.partitions.get(key)
         try:
-            self._settle(decision)
-            if self.quarantine.withholds(key, topic_id, image, hosted.log_configs(key.topic)):
-                return
-            partition = hosted.partitions.get(key)
-            if partition is not None and partition.topic_id != topic_id:
-                self.drop(key, events.DropReason.CREATED_AGAIN)
-                partition = None
-            if partition is None and (log := self._open(decision)) is not None:
-                partition = hosted.partitions[key] = Partition(log, self.env)
-            if partition is not None and partition.offline is None:
+            if partition is not None and self._is_placed_as_before(partition, decision):
                 self._reconfigure(partition)
-                self.quarantine.reports.compare(key, topic_id, image)
+            else:
+                partition = self._place(decision)
         except StorageError as error:
             self._on_directory_error(key, error)
             return
@@ -112,6 +104,55 @@ class Roles:
             self._change_role(partition, decision, now)
         except (StorageError, LogDamaged) as error:
             self.on_failure(partition, error, now)
+
+    def maybe_follow_isr(self, decision: Host) -> bool:
+        """Lets a follower of which nothing but the ISR has changed follow the metadata; returns
+        whether it is such a one. Its ISR means nothing to it before it leads."""
+        key, _, image = decision
+        hosted = self.env.hosted
+        partition = hosted.partitions.get(key)
+        return (
+            partition is not None
+            and partition.image is not image
+            and self._is_placed_as_before(partition, decision)
+            and partition.log.latest_epoch <= image.leader_epoch
+            and partition.log.config == hosted.log_configs(key.topic)
+            and partition.maybe_follow_isr(image)
+        )
+
+    def _is_placed_as_before(self, partition: Partition, decision: Host) -> bool:
+        """Whether nothing has changed that decides which log a replica has and where it is. With
+        several directories a move may have ended since."""
+        key, topic_id, image = decision
+        former = partition.image
+        return (
+            former is not None
+            and partition.offline is None
+            and partition.topic_id == topic_id
+            and former.directories == image.directories
+            and former.replicas == image.replicas
+            and key not in self.quarantine.reports
+            and len(self.env.directories.hosting) == 1
+        )
+
+    def _place(self, decision: Host) -> Partition | None:
+        """The replica with its log, opened or made where there is none; `None` where the log is
+        damaged or out of reach. Raises `StorageError`."""
+        key, topic_id, image = decision
+        hosted = self.env.hosted
+        self._settle(decision)
+        if self.quarantine.withholds(key, topic_id, image, hosted.log_configs(key.topic)):
+            return None
+        partition = hosted.partitions.get(key)
+        if partition is not None and partition.topic_id != topic_id:
+            self.drop(key, events.DropReason.CREATED_AGAIN)
+            partition = None
+        if partition is None and (log := self._open(decision)) is not None:
+            partition = hosted.partitions[key] = Partition(log, self.env)
+        if partition is not None and partition.offline is None:
+            self._reconfigure(partition)
+            self.quarantine.reports.compare(key, topic_id, image)
+        return partition
 
     def _settle(self, decision: Host) -> None:
         """Keeps one of several logs that a start may have found of a replica."""

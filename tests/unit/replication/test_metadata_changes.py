@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -288,6 +289,60 @@ def test_a_start_does_not_count_before_the_replicas_have_their_roles() -> None:
     turns(cluster)
     assert hosted(broker, "orders") == [0]
     assert broker.replicas.applied_offset >= epoch
+
+
+# Followers of which only the ISR has changed ----------------------------------------------------
+
+
+def followed(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> tuple[Cluster, Steps]:
+    """A follower whose turn does one unit of work, after its partition has changed."""
+    cluster = cluster_of(2, 1, config=ONE_STEP)
+    steps = Steps(monkeypatch)
+    cluster.feed.change("orders", **fields)
+    follow(cluster)
+    return cluster, steps
+
+
+def test_a_follower_takes_over_an_isr_without_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a restart of a broker with ten thousand replicas these are the most."""
+    cluster, steps = followed(monkeypatch, isr=(2,))
+    assert steps.keys == []
+    image = cluster.feed.image.topics_by_name["orders"].partitions[0]
+    assert image.isr == (2,)
+    assert first(cluster.brokers[1], "orders").image == image
+    turns(cluster)
+    assert steps.keys == []
+
+
+def test_it_takes_a_step_for_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fields in ({"leader": 2}, {"leader": 1}, {"replicas": (1, 2), "isr": (2,)}):
+        cluster, steps = followed(monkeypatch, **fields)
+        turns(cluster)
+        assert [key.topic for key in steps.keys] == ["orders"], fields
+
+
+def test_its_new_configuration_comes_with_the_isr(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = cluster_of(2, 1, config=ONE_STEP)
+    steps = Steps(monkeypatch)
+    cluster.feed.change("orders", isr=(2,))
+    cluster.feed.configure("orders", "segment.bytes", "4096")
+    broker = follow(cluster)
+    replica = first(broker, "orders")
+    while replica.image != cluster.feed.image.topics_by_name["orders"].partitions[0]:
+        assert steps.keys == []
+        turn(cluster)
+    assert broker.log("orders").config.segment_bytes == 4096
+    assert len(steps.keys) == 1
+
+
+def test_a_follower_is_not_caught_up_by_an_isr_with_an_election_before_it() -> None:
+    """The newest image has both, so the term begins."""
+    cluster = cluster_of(2, 1, config=ONE_STEP)
+    cluster.feed.change("orders", leader=2)
+    cluster.feed.change("orders", isr=(2,))
+    broker = follow(cluster)
+    turns(cluster)
+    assert first(broker, "orders").leader_epoch == 1
 
 
 # The newest image decides -----------------------------------------------------------------------

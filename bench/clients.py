@@ -115,6 +115,10 @@ class Wire:
         wait_until(ready, READY_S, "coordinators")
         return found
 
+    def end(self, node_id: int, slot: int) -> None:
+        """Ends one connection, as the kernel does for a process that dies."""
+        self._sides[node_id].end(slot)
+
     def close(self) -> None:
         """Ends all connections."""
         for side in self._sides.values():
@@ -303,6 +307,7 @@ def rebalance(cluster: Cluster) -> Figures:
         time.sleep(HEARTBEAT_S)
     ended = time.monotonic()
     del group.members[0]
+    wire.end(group.node_id, 0)
     while not any(group.beat()):
         time.sleep(HEARTBEAT_S)
     group.rebalance()

@@ -408,6 +408,9 @@ WEB_DEADLINE_MS: Final = 10_000
 MIN_KEYS_REFRESH_MS: Final = 10_000
 """How long no token with an unknown key makes a node fetch the keys anew."""
 
+MAX_MEMBERS_PER_CONNECTION: Final = 100
+"""Members of groups of which is remembered that they use a connection; a client is one or a few."""
+
 MAX_SALTED_KEYS: Final = 16
 """Salted passwords of the node's own logins; the oldest goes first."""
 

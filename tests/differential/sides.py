@@ -37,14 +37,14 @@ class Side:
     def begin(self) -> None:
         """Forgets the last run; a connection that still waits for something is ended."""
         for slot in list(self.under_way):
-            self._close(slot)
+            self.end(slot)
         self.under_way.clear()
         self.answers.clear()
 
     def close(self) -> None:
         """Ends all connections."""
         for slot in list(self._sockets):
-            self._close(slot)
+            self.end(slot)
 
     def versions(self) -> dict[int, VersionRange]:
         """What the broker says that it serves."""
@@ -97,9 +97,10 @@ class Side:
 
     def _ended(self, slot: int) -> None:
         self.answers[self.under_way.pop(slot).number] = CLOSED
-        self._close(slot)
+        self.end(slot)
 
-    def _close(self, slot: int) -> None:
+    def end(self, slot: int) -> None:
+        """Ends one connection."""
         self._sockets.pop(slot).close()
         self._readers.pop(slot)
 

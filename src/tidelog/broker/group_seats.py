@@ -9,6 +9,7 @@ from typing import Final, Protocol, TypeVar, cast
 
 from tidelog.broker.coordinator_log import CoordinatorLog
 from tidelog.broker.coordinator_seats import Call, CoordinatorSeats
+from tidelog.broker.member_connections import MemberConnections
 from tidelog.config import NodeConfig
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
@@ -90,11 +91,13 @@ def call_for(
 class GroupSeats(CoordinatorSeats[GroupCoordinator]):
     """The group coordinators of one node."""
 
-    __slots__ = ("_topics",)
+    __slots__ = ("_topics", "members")
 
     def __init__(self, config: NodeConfig, replicas: Replicas, prng: Prng, trace: Trace) -> None:
         # What all of them know of topics.
         self._topics = topics = Topics()
+        # Where members sent their last request.
+        self.members = MemberConnections()
 
         def make(topic_partition: TopicPartition, log: CoordinatorLog) -> GroupCoordinator:
             return GroupCoordinator(
@@ -122,6 +125,19 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
         if self._topics.deletions != deletions:
             self._deadline.forget()
         super().on_image(image)
+
+    def check(self) -> None:
+        """Asserts the invariants of the coordinators, and of where their members are."""
+        super().check()
+        self.members.check()
+
+    def on_connection_closed(self, connection_id: int, now: Instant) -> None:
+        """The members whose connection this was may be gone."""
+        for group_id, member_id in self.members.take(connection_id):
+            found = self.find(group_id)
+            if found is not None:
+                self.touch(*found, now)
+                found[1].coordinator.on_disconnected(group_id, member_id, now)
 
     def ask(self, request: Request, call: GroupCall, now: Instant) -> None:
         """Hands a request to the coordinator of its group; the call is settled, now or later."""

@@ -347,6 +347,7 @@ class Node:
         self._turns.wake(now)
         for connection_id in self._connections.take_ended():
             self.broker.sharing.on_connection_closed(connection_id, now)
+            self.broker.groups.on_connection_closed(connection_id, now)
         if self._directories.has_logs_to_load:
             self.steps.begin("logs load")
             self._directories.load(self.config.replication.metadata_work_per_turn)

@@ -240,6 +240,9 @@ group.max.session.timeout.ms INT >= 1 -> groups.max_session_timeout_ms
     The longest session timeout that a member of a group may ask for.
 group.max.size INT >= 1 -> groups.max_size
     Members that a group may have.
+tidelog.group.disconnect.grace.ms INT >= 0 -> groups.disconnect_grace_ms
+    Grace beside a third of its session for a member whose connection ended;
+    0 waits for the whole session.
 group.consumer.session.timeout.ms INT >= 1 -> groups.consumer_session_timeout_ms
     Silence after which a member of a consumer group is removed.
 group.consumer.min.session.timeout.ms INT >= 1 -> groups.consumer_min_session_timeout_ms

@@ -184,6 +184,7 @@ class GroupsConfig:
     initial_rebalance_delay_ms: int = 3000
     min_session_timeout_ms: int = 6000
     max_session_timeout_ms: int = 1_800_000
+    disconnect_grace_ms: int = 500
     max_size: int = 2**31 - 1
     consumer_session_timeout_ms: int = 45_000
     """Of members of consumer groups (KIP-848)."""

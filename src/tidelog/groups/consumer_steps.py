@@ -327,10 +327,21 @@ class ConsumerSteps:
         self, group_id: str, member: Subscription, member_id: str, now: Instant
     ) -> None:
         """The member is alive, and is taken for dead when it is silent for its timeout."""
-        timeout_ms = self._env.session_timeout_ms(group_id)
+        deadline = Instant(now + self._timeout_ms(group_id, member))
+        self.sessions.set((group_id, member_id), deadline)
+
+    def on_disconnected(self, group_id: str, member_id: str, now: Instant) -> None:
+        """The connection of a member has ended. Static members keep what they have meanwhile."""
+        group = self._env.consumers(group_id)
+        member = None if group is None else group.subscriptions.get(member_id)
+        if member is not None and member.instance_id is None:
+            timeout_ms = self._timeout_ms(group_id, member)
+            self._env.hasten(self.sessions, (group_id, member_id), timeout_ms, now)
+
+    def _timeout_ms(self, group_id: str, member: Subscription) -> int:
         if member.classic is not None:
-            timeout_ms = member.classic.session_timeout_ms
-        self.sessions.set((group_id, member_id), Instant(now + timeout_ms))
+            return member.classic.session_timeout_ms
+        return self._env.session_timeout_ms(group_id)
 
     def expect_step(
         self, group_id: str, member: Subscription, member_id: str, now: Instant

@@ -166,6 +166,14 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         """All groups, in no particular order."""
         return self._queries.list()
 
+    def on_disconnected(self, group_id: str, member_id: str, now: Instant) -> None:
+        """The connection has ended on which a member sent its last request. Its client may be dead,
+        and has less time than a silent one (`tidelog.group.disconnect.grace.ms`)."""
+        if self.active and self._env.config.disconnect_grace_ms:
+            self._membership.on_disconnected(group_id, member_id, now)
+            self._steps.on_disconnected(group_id, member_id, now)
+            self._shares.on_disconnected(group_id, member_id, now)
+
     def _decide(self, request: Request, reply_to: ReplyTo, now: Instant) -> None:
         if isinstance(request, ClassicRequest):
             consumers = self._env.consumers(request.group_id)

@@ -21,6 +21,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup, Member
 from tidelog.groups.consumer_group import ConsumerGroup
+from tidelog.groups.events import MemberDisconnected
 from tidelog.groups.group_state import GroupState
 from tidelog.groups.image import GroupsImage, GroupsLogRecord
 from tidelog.groups.messages import Response
@@ -113,6 +114,17 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
     def heartbeat_interval_ms(self, group_id: str) -> int:
         """Of the members of a consumer group."""
         return heartbeat_interval_ms(self.config, self.topics.configs_of_group(group_id))
+
+    def hasten(
+        self, sessions: Timers[tuple[str, str]], key: tuple[str, str], timeout_ms: int, now: Instant
+    ) -> None:
+        """The client of a member has lost its connection. Clients send a heartbeat at least three
+        times in a session: one that is alive connects again by then."""
+        within_ms = timeout_ms // 3 + self.config.disconnect_grace_ms
+        if sessions.hasten(key, Instant(now + within_ms)):
+            group_id, member_id = key
+            event = MemberDisconnected(group_id=group_id, member_id=member_id, within_ms=within_ms)
+            self.trace.event(event)
 
     def share_session_timeout_ms(self, group_id: str) -> int:
         """Of the members of a share group."""

@@ -4,6 +4,7 @@ Requests that change no membership (heartbeats, commits) leave no event.
 """
 
 from enum import StrEnum
+from typing import ClassVar
 
 from tidelog.env.event import Event, Level, event
 
@@ -72,6 +73,15 @@ class MemberRemoved(GroupEvent):
 
     reason: RemovalReason
     member_id: str
+
+
+@event("on_disconnected", "expected")
+class MemberDisconnected(GroupEvent):
+    """A member's connection has ended, and its client is expected to connect again."""
+
+    reason: ClassVar = "its connection ended"
+    member_id: str
+    within_ms: int
 
 
 @event("assign", "assigned")

@@ -91,6 +91,17 @@ class Membership:
                 self._env.begin_session(group, member, now)
         self._env.answer(reply_to, HeartbeatResult(code))
 
+    def on_disconnected(self, group_id: str, member_id: str, now: Instant) -> None:
+        """The connection of a member has ended. Static members keep what they have meanwhile, and
+        one that waits for the others is not watched."""
+        group = self._env.groups.get(group_id)
+        member = None if group is None else group.members.get(member_id)
+        if member is None or member.group_instance_id is not None:
+            return
+        if member.join_reply is None and member.sync_reply is None:
+            key = (group_id, member_id)
+            self._env.hasten(self._env.timers, key, member.session_timeout_ms, now)
+
     # LeaveGroup ---------------------------------------------------------------------------
 
     def leave(self, request: LeaveGroup, reply_to: ReplyTo, now: Instant) -> None:

@@ -304,6 +304,11 @@ class ShareHeartbeats:
         deadline = Instant(now + self._env.share_session_timeout_ms(group_id))
         self.sessions.set((group_id, member_id), deadline)
 
+    def on_disconnected(self, group_id: str, member_id: str, now: Instant) -> None:
+        """The connection of a member has ended."""
+        timeout_ms = self._env.share_session_timeout_ms(group_id)
+        self._env.hasten(self.sessions, (group_id, member_id), timeout_ms, now)
+
     def start(self, now: Instant) -> None:
         """The members that the log knows have one session timeout to come."""
         for group_id, image in self._env.kernel.committed.groups.items():

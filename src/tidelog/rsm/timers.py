@@ -34,6 +34,13 @@ class Timers(Generic[Key]):
         if queued is None or deadline < queued:
             self._push(key, deadline)
 
+    def hasten(self, key: Key, deadline: Instant) -> bool:
+        """The key is due then if it was due later; returns whether it was."""
+        if self._deadlines.get(key, deadline) <= deadline:
+            return False
+        self.set(key, deadline)
+        return True
+
     def clear(self, key: Key) -> None:
         """The key is not due any more."""
         self._deadlines.pop(key, None)

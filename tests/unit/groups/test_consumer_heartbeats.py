@@ -100,6 +100,18 @@ def test_a_silent_member_is_removed():
     assert b.beat() is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize("instance_id", [None, "i"])
+def test_a_member_whose_connection_ended_is_removed_earlier_unless_it_is_static(instance_id):
+    rig = Consumers(disconnect_grace_ms=100)
+    a, b = Client(rig, "a"), Client(rig, "b", instance_id=instance_id)
+    settle(a, b)
+    rig.coordinator.on_disconnected("g", "b", rig.now)
+    rig.advance(SESSION_MS // 3 + 99)
+    assert set(rig.group().subscriptions) == {"a", "b"}
+    rig.advance(1)
+    assert set(rig.group().subscriptions) == ({"a", "b"} if instance_id else {"a"})
+
+
 def test_one_that_does_not_give_back_in_time_is_removed():
     rig = Consumers()
     rig.join("a")

@@ -113,6 +113,58 @@ def test_silence_ends_a_session_and_heartbeats_renew_it(rig):
     assert rig.ask(heartbeat(second, 1)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.parametrize(("grace_ms", "within_ms"), [(500, 3_833), (0, 10_000)])
+def test_a_member_whose_connection_ended_has_a_third_of_its_session_and_the_grace(
+    grace_ms, within_ms
+):
+    rig = Rig(disconnect_grace_ms=grace_ms)
+    first, second = rig.group_of("a", "b")
+    rig.coordinator.on_disconnected("g", second, rig.now)
+    rig.advance(within_ms - 1)
+    assert rig.ask(heartbeat(first, 1)).error_code is ErrorCode.NONE
+    assert set(rig.coordinator.groups["g"].members) == {first, second}
+    rig.advance(1)
+    assert set(rig.coordinator.groups["g"].members) == {first}
+
+
+def test_a_heartbeat_makes_up_for_a_connection_that_ended(rig):
+    (member,) = rig.group_of("a")
+    rig.coordinator.on_disconnected("g", member, rig.now)
+    rig.advance(3_000)
+    assert rig.ask(heartbeat(member, 1)).error_code is ErrorCode.NONE
+    rig.advance(9_999)
+    assert rig.ask(heartbeat(member, 1)).error_code is ErrorCode.NONE
+
+
+def test_the_end_of_a_connection_gives_no_more_time_than_there_was(rig):
+    first, second = rig.group_of("a", "b")
+    rig.advance(9_000)
+    rig.send(heartbeat(first, 1))
+    rig.coordinator.on_disconnected("g", second, rig.now)
+    rig.coordinator.on_disconnected("g", "who", rig.now)
+    rig.coordinator.on_disconnected("none", second, rig.now)
+    rig.advance(1_000)
+    assert set(rig.coordinator.groups["g"].members) == {first}
+
+
+def test_static_members_and_those_that_wait_are_not_hastened(rig):
+    """A static member may be restarted within its session, and a rebalance has its own deadline."""
+    number = rig.send(join(group_instance_id="i"))
+    rig.advance(2 * DELAY_MS)
+    fixed = rig.answers[number].member_id
+    rig.ask(sync(fixed, 1, ((fixed, b"all"),), instance_id="i"))
+    rig.coordinator.on_disconnected("g", fixed, rig.now)
+    rig.advance(9_000)
+    assert set(rig.coordinator.groups["g"].members) == {fixed}
+    rig.send(join(rig.join_new("b")))
+    waiting = rig.coordinator.groups["g"]
+    (other,) = set(waiting.members) - {fixed}
+    rig.coordinator.on_disconnected("g", other, rig.now)
+    rig.send(heartbeat(fixed, 1, instance_id="i"))
+    rig.advance(9_000)
+    assert other in rig.coordinator.groups["g"].members
+
+
 def test_a_member_that_leaves_makes_the_others_join_again(rig):
     first, second = rig.group_of("a", "b")
     result = rig.ask(leave(second))

@@ -107,6 +107,16 @@ def test_a_silent_member_is_removed():
     assert rig.beat("a", 2).error_code is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_member_whose_connection_ended_is_removed_earlier():
+    rig = Sharers(disconnect_grace_ms=100)
+    rig.begin("a")
+    rig.coordinator.on_disconnected("g", "a", rig.now)
+    rig.advance(SESSION_MS // 3 + 99)
+    assert set(rig.group().members) == {"a"}
+    rig.advance(1)
+    assert rig.group().state is GroupState.EMPTY
+
+
 def test_the_next_coordinator_knows_the_members():
     rig = Sharers()
     epoch = rig.begin("a")["a"].member_epoch

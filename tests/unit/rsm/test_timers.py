@@ -24,6 +24,12 @@ def test_against_a_plain_dictionary(seed):
         if prng.chance(1, 4):
             timers.clear(key)
             expected.pop(key, None)
+        elif prng.chance(1, 3):
+            deadline = now + prng.between(1, 40)
+            is_later = deadline < expected.get(key, 0)
+            assert timers.hasten(key, Instant(deadline)) is is_later
+            if is_later:
+                expected[key] = deadline
         else:
             expected[key] = now + prng.between(1, 40)
             timers.set(key, Instant(expected[key]))

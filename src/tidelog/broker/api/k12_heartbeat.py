@@ -29,6 +29,7 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
     )
 
     def answer(result: HeartbeatResult) -> None:
+        node.groups.members.note(context.connection, asked, result.error_code)
         context.answer(reply(context.response_type, error_code=result.error_code))
 
     node.groups.ask(asked, call_for(HeartbeatResult, answer), now)

@@ -36,6 +36,7 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
     )
 
     def answer(result: SyncGroupResult) -> None:
+        node.groups.members.note(context.connection, asked, result.error_code)
         context.answer(reply(context.response_type, **result._asdict()))
 
     names_protocol = asked.protocol_type is not None and asked.protocol_name is not None

@@ -60,6 +60,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     )
 
     def answer(result: ConsumerGroupHeartbeatResult) -> None:
+        node.groups.members.note(context.connection, asked, result.error_code)
         context.answer(heartbeat_reply(context.response_type, result))
 
     if has_consumer_groups(node.image.features):

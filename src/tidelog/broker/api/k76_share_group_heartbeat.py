@@ -41,6 +41,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     )
 
     def answer(result: ShareGroupHeartbeatResult) -> None:
+        node.groups.members.note(context.connection, asked, result.error_code)
         context.answer(heartbeat_reply(context.response_type, result))
         if result.wanted is not None:
             share_group_calls.initialize(node, result.wanted, now)

@@ -45,7 +45,7 @@ from bench.spark_connector import fill
 from bench.spark_ingest import batch_latency
 from bench.spark_planning import planning_cost
 from bench.spark_upsert import upsert_rates
-from bench.spark_waits import memories, waits
+from bench.spark_waits import memories, seconds_to_answer, waits
 from tests.unit.pipeline.log_directories import batches, write_broker
 
 from tidelog.cli.sim import in_processes, timed
@@ -138,28 +138,8 @@ def measure_session(bench: Bench) -> None:
             "TIDELOG_CLASS_ARCHIVE": switch,
             "XDG_CACHE_HOME": str(bench.place / "cache"),
         }
-        seconds = [_first_result(script, environ) for _ in range(bench.runs + 1)]
+        seconds = [seconds_to_answer(script, "10", environ=environ) for _ in range(bench.runs + 1)]
         bench.note(f"session, {name}", seconds, 1, "sessions/s")
-
-
-def _first_result(script: str, environ: dict[str, str]) -> float:
-    """Seconds from the start of the process to its answer; then waits for the end of its Java,
-    which may leave an archive."""
-    begun = time.monotonic()
-    process = subprocess.Popen(
-        [sys.executable, "-c", script],
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert process.stdout is not None, "a pipe was asked for"
-    answer = process.stdout.readline()
-    seconds = time.monotonic() - begun
-    assert answer == "10\n", f"the session answered `{answer}`"
-    process.communicate()  # Java holds stdout until it has ended.
-    return seconds
 
 
 def measure_topic(bench: Bench) -> None:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,9 +67,19 @@ def fill(cluster: LocalCluster, topic: str, records: int) -> None:
 
 def first_row(cluster: LocalCluster, topic: str) -> float:
     """Seconds from the start of the process to the row."""
+    arguments = cluster.bootstrap_servers, MASTER, topic
+    return seconds_to_answer(_FIRST_ROW, "1", *arguments)
+
+
+def seconds_to_answer(
+    script: str, expected: str, *arguments: str, environ: Mapping[str, str] | None = None
+) -> float:
+    """Seconds from the start of a process to its answer, a line; then waits for the end of its
+    Java, which may leave an archive of its classes."""
     begun = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-c", _FIRST_ROW, cluster.bootstrap_servers, MASTER, topic],
+        [sys.executable, "-c", script, *arguments],
+        env=environ,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -78,8 +88,8 @@ def first_row(cluster: LocalCluster, topic: str) -> float:
     assert process.stdout is not None, "a pipe was asked for"
     answer = process.stdout.readline()
     seconds = time.monotonic() - begun
-    process.communicate()  # Java may leave an archive of its classes.
-    assert answer == "1\n", f"the answer was `{answer}`"
+    assert answer == f"{expected}\n", f"the answer was `{answer}`"
+    process.communicate()  # Java holds stdout until it has ended.
     return seconds
 
 

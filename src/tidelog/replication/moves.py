@@ -364,8 +364,10 @@ class ReplicaMoves:
         elif not copying.is_complete(future.log, current):
             self._make_ready(key, now, MOVE_RETRY_MS)
         elif move.flushed_count != future.effects.count:
-            future.log.request_flush()
-            self._flush(key, move, future)
+            try:
+                self._flush(future.log, move, future)
+            except StorageError as error:
+                self._fail_copy(partition, move, error)
         elif self._said_of(partition) == move.target.directory_id:
             self._swap(partition, move, now)
         else:
@@ -375,12 +377,13 @@ class ReplicaMoves:
         image = partition.image
         return ZERO_UUID if image is None else image.directory_of(self._env.node_id)
 
-    def _flush(self, key: TopicPartition, move: Move, future: FutureLog) -> None:
+    def _flush(self, log: Log, move: Move, future: FutureLog) -> None:
         """Asks for an answer when all effects of the copy are carried out. No path of it may change
-        before, and nothing more may be asked for meanwhile."""
+        before, and nothing more may be asked for meanwhile. Raises `StorageError`."""
+        log.request_flush()
         self._flush_number += 1
         move.flush_number = self._flush_number
-        subject = MoveFlush(key, self._flush_number)
+        subject = MoveFlush(log.topic_partition, self._flush_number)
         future.effects.emit(Flush(future.log.segments.active.file, subject))
         move.flushed_count = future.effects.count
 
@@ -399,8 +402,10 @@ class ReplicaMoves:
         partition.take_log(log)
         move.future, move.source = None, source
         self._env.changed.mark(partition)
-        log.request_flush()
-        self._flush(key, move, future)
+        try:
+            self._flush(log, move, future)
+        except StorageError as error:
+            self._env.changed.failed.append((partition, error))
 
     def _end(self, key: TopicPartition, move: Move, source: LogDirectory, now: Instant) -> None:
         """The new log is durable under its name: the former one goes."""

@@ -85,6 +85,18 @@ def test_records_may_go_where_enough_are_left() -> None:
         LogStartIsLawful().sweep(starts_at(found, 4))
 
 
+@pytest.mark.parametrize(("retention_bytes", "is_lawful"), [(200, True), (-1, False)])
+def test_a_leader_that_has_ended_may_have_had_enough_behind(retention_bytes, is_lawful) -> None:
+    """Seed 404554187: it had records that no other replica has, and they counted for the size."""
+    checker, config = LogStartIsLawful(), {"retention_bytes": retention_bytes}
+    checker.sweep(evidence(retention_ms=1_000, **config))
+    found = starts_at(evidence(retention_ms=1_000, **config), 4)
+    if is_lawful:
+        checker.sweep(found)
+    with rejects("LogStartIsLawful"):
+        checker.sweep(starts_at(found, 5))
+
+
 def test_records_may_go_that_a_client_deleted() -> None:
     found = evidence(retention_ms=1_000)
     found.history.deleted_below[PARTITION] = 1

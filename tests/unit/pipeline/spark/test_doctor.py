@@ -25,9 +25,9 @@ def test_a_complete_installation_is_healthy(tmp_path):
 def test_a_file_that_stands_in_for_a_standard_module_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert _by_name({"PATH": ""})["standard modules"].verdict == "ok"
-    (tmp_path / "grp.py").touch()
+    (tmp_path / "csv.py").touch()
     found = _by_name({"PATH": ""})["standard modules"]
-    assert found.found == f"`{tmp_path / 'grp.py'}` stands in for `grp`"
+    assert found.found == f"`{tmp_path / 'csv.py'}` stands in for `csv`"
     assert (found.verdict, "rename it" in found.fix) == ("bad", True)
 
 

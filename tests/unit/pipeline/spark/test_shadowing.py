@@ -10,13 +10,13 @@ def test_files_and_packages_beside_the_job_and_on_the_path_are_found(tmp_path):
     beside, listed = tmp_path / "beside", tmp_path / "listed"
     for place in (beside / "json", beside / "email", listed):
         place.mkdir(parents=True)
-    for name in ("grp.py", "job.py", "json/__init__.py", "queue.txt"):
+    for name in ("csv.py", "job.py", "json/__init__.py", "queue.txt"):
         (beside / name).touch()
     (listed / "secrets.py").touch()
     path = os.pathsep.join(("", str(listed), str(tmp_path / "nowhere")))
     found = shadowing_files(beside, {"PYTHONPATH": path})
-    assert found == [beside / "grp.py", beside / "json" / "__init__.py", listed / "secrets.py"]
-    assert [standard_name(file) for file in found] == ["grp", "json", "secrets"]
+    assert found == [beside / "csv.py", beside / "json" / "__init__.py", listed / "secrets.py"]
+    assert [standard_name(file) for file in found] == ["csv", "json", "secrets"]
     assert shadowing_files(tmp_path, {}) == []
 
 

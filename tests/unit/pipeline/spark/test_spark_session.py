@@ -67,9 +67,9 @@ _ADDRESSES = {"spark.driver.host", "spark.driver.bindAddress", "SPARK_LOCAL_IP"}
 
 
 def test_a_session_beside_a_file_that_shadows_a_standard_module_says_so(tmp_path, monkeypatch):
-    (tmp_path / "grp.py").touch()
+    (tmp_path / "csv.py").touch()
     monkeypatch.chdir(tmp_path)
-    with pytest.warns(RuntimeWarning, match=r"grp\.py` in the place of Python's own `grp`"):
+    with pytest.warns(RuntimeWarning, match=r"csv\.py` in the place of Python's own `csv`"):
         _warn_of_shadowing()
 
 

@@ -39,7 +39,7 @@ from tidelog.wire.api import ApiKey as K
 Cluster = LocalCluster | KafkaCluster
 Figures = dict[str, float | str]
 
-WARM_S: Final = 3.0
+WARM_S: Final = 20.0
 SPAN_S: Final = 6.0
 RECORDS: Final = 10
 PRODUCERS: Final = 10

@@ -47,16 +47,16 @@ def doctor(output: Output = TABLE) -> None:
 
     Starts no Java and takes a moment. Exit code 3 when Spark would not run.
     """
-    from tidelog.pipeline.spark.doctor import BAD, describe, examine, is_healthy
+    from tidelog.pipeline.spark.doctor import describe, examine, faults
 
     findings = examine(os.environ)
+    bad = faults(findings)
     # `mend` is the name that `fix` had in 0.1.0; it stays for one release.
     rows = [{**terminal.plain(one), "mend": one.fix} for one in findings]
-    value = {"healthy": is_healthy(findings), "findings": rows}
+    value = {"healthy": not bad, "findings": rows}
     terminal.print_rows(
         output, value, ("what", "found", "verdict", "fix"), list(describe(findings))
     )
-    bad = [one for one in findings if one.verdict == BAD]
     if bad:
         names = ", ".join(f"`{one.name}`" for one in bad)
         raise NoAnswer(f"Spark would not run, because of {names}", bad[0].fix)

@@ -75,7 +75,12 @@ def files_of(tls: TlsConfig) -> tuple[str, ...]:
 def is_open_to_all(path: Path) -> bool:
     """Whether a file is one that every user of the machine may read or write; a pipe is not."""
     mode = path.stat().st_mode
-    return stat.S_ISREG(mode) and bool(mode & stat.S_IRWXO)
+    return stat.S_ISREG(mode) and _others_may_read(mode)
+
+
+def _others_may_read(mode: int) -> bool:
+    """Whether every user of the machine may read or write a file with this mode."""
+    return bool(mode & stat.S_IRWXO)
 
 
 def read_file(
@@ -90,7 +95,7 @@ def read_file(
             mode = os.fstat(descriptor).st_mode
             if not stat.S_ISREG(mode):
                 raise UsageError(f"`{name}`: `{location}` is not a regular file", "name a file")
-            if is_secret and mode & stat.S_IRWXO:
+            if is_secret and _others_may_read(mode):
                 raise UsageError(
                     f"`{name}`: every user of the machine may read the secret in `{location}`",
                     f"run `chmod 600 {location}`",

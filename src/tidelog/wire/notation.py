@@ -58,7 +58,7 @@ def encode_text(text: str) -> bytes:
 
 
 def fitting(text: str, max_bytes: int = MAX_TEXT_BYTES) -> str:
-    """The beginning of a text, as much of it as has room."""
+    """The beginning of a text, whole characters of at most so many bytes."""
     if len(text) * _MAX_CHARACTER_BYTES <= max_bytes:
         return text
     return text.encode(errors="replace")[:max_bytes].decode(errors="ignore")

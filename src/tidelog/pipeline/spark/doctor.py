@@ -73,8 +73,9 @@ def examine(environ: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def is_healthy(findings: list[Finding]) -> bool:
-    return all(finding.verdict != BAD for finding in findings)
+def faults(findings: list[Finding]) -> list[Finding]:
+    """Those for which Spark would not run."""
+    return [finding for finding in findings if finding.verdict == BAD]
 
 
 def _python() -> Finding:

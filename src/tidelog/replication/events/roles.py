@@ -1,11 +1,15 @@
 """Events of roles: which replicas this node hosts, leads and follows, and which it gave up."""
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidelog.env.event import Kind, Level, PartitionEvent, Payload, event
 from tidelog.model import NO_LEADER
 from tidelog.replication.events.shape import ReplicasEvent
+
+_STRAY_HINT: Final = (
+    "delete the directory that ends in `-stray` when its records are not needed any more"
+)
 
 
 @event("become_leader", "leads", Kind.LEADING)
@@ -79,9 +83,7 @@ class UnknownLogSetAside(PartitionEvent):
     and the leader sends its records."""
 
     reason: ClassVar = "`partition.metadata` does not show whose records these are"
-    hint: str = (
-        "delete the directory that ends in `-stray` when its records are not needed any more"
-    )
+    hint: str = _STRAY_HINT
 
 
 @event("remove_strays", "set aside", level=Level.WARN)
@@ -90,9 +92,7 @@ class StraySetAside(PartitionEvent):
 
     reason: ClassVar = "not placed on this node"
 
-    hint: str = (
-        "delete the directory that ends in `-stray` when its records are not needed any more"
-    )
+    hint: str = _STRAY_HINT
 
 
 @event("go_offline", "offline", Kind.REPLICA_OFFLINE, level=Level.ERROR)

@@ -5,7 +5,7 @@ import importlib.metadata
 import pytest
 
 from tidelog.pipeline.spark import doctor
-from tidelog.pipeline.spark.doctor import examine, is_healthy
+from tidelog.pipeline.spark.doctor import examine, faults
 
 
 def _by_name(environ):
@@ -17,7 +17,7 @@ def test_a_complete_installation_is_healthy(tmp_path):
     (tmp_path / "bin" / "java").write_text("")
     (tmp_path / "release").write_text('JAVA_VERSION="21.0.4"\n')
     findings = examine({"JAVA_HOME": str(tmp_path), "PATH": ""})
-    assert is_healthy(findings)
+    assert not faults(findings)
     assert {finding.fix for finding in findings if finding.verdict == "ok"} == {""}
     assert [f.found for f in findings if f.name == "java"] == ["21 (JAVA_HOME)"]
 
@@ -65,7 +65,7 @@ def test_what_is_missing_or_wrong_is_named_with_its_fix(monkeypatch, name, versi
 
     monkeypatch.setattr(doctor.importlib.metadata, "version", versions)
     findings = examine({"PATH": ""})
-    assert not is_healthy(findings)
+    assert faults(findings)
     (bad,) = (finding for finding in findings if finding.verdict == "bad")
     assert (bad.name, bad.found, bad.fix) == (name, version or "", fix)
 
@@ -91,4 +91,4 @@ def test_what_only_makes_things_faster_or_is_fetched_is_reported(tmp_path):
     assert (after["class archive"].verdict, after["kafka connector jars"].verdict) == ("ok", "ok")
     switched_off = _by_name({**environ, "TIDELOG_CLASS_ARCHIVE": "off"})["class archive"]
     assert switched_off.found == "off by TIDELOG_CLASS_ARCHIVE"
-    assert is_healthy(list(after.values()))
+    assert not faults(list(after.values()))

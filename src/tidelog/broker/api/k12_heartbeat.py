@@ -1,7 +1,8 @@
 """Heartbeat (12), versions 0-4: a member of a group is alive.
 
 The coordinator of the group answers at once (`groups/membership.py`). REBALANCE_IN_PROGRESS asks
-the member to join again.
+the member to join again. While a coordinator loads the group, every member counts as alive, as in
+Kafka: clients take COORDINATOR_LOAD_IN_PROGRESS here for an error that ends them (aiokafka does).
 """
 
 from typing import Final
@@ -13,6 +14,7 @@ from tidelog.broker.api.needs import HasGroups
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.group_seats import call_for
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
 from tidelog.groups.messages import Heartbeat, HeartbeatResult
 from tidelog.security.rights import Operation
 from tidelog.wire.api import ApiKey
@@ -29,8 +31,11 @@ def handle(node: HasGroups, context: RequestContext, request: Entity, now: Insta
     )
 
     def answer(result: HeartbeatResult) -> None:
-        node.groups.members.note(context.connection, asked, result.error_code)
-        context.answer(reply(context.response_type, error_code=result.error_code))
+        code = result.error_code
+        if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            code = ErrorCode.NONE
+        node.groups.members.note(context.connection, asked, code)
+        context.answer(reply(context.response_type, error_code=code))
 
     node.groups.ask(asked, call_for(HeartbeatResult, answer), now)
 

@@ -1,5 +1,6 @@
 """The ingest: a topic in a Delta table, once, whatever ended the run before."""
 
+import threading
 from collections import Counter
 from decimal import Decimal
 
@@ -13,7 +14,14 @@ from tests.unit.pipeline.log_directories import batch, batches
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed, TableConflict
-from tidelog.pipeline.jobs.ingest import SOURCE_TYPES, bronze, failure_text, ingest, ingest_all
+from tidelog.pipeline.jobs.ingest import (
+    SOURCE_TYPES,
+    BatchWriter,
+    bronze,
+    failure_text,
+    ingest,
+    ingest_all,
+)
 from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.jobs.ingest_topics import Topics
@@ -25,6 +33,7 @@ from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 pytestmark = pytest.mark.spark
 
+_PATIENCE_S = 60
 _P0, _P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 _MARKER = stamp(build_end_txn_marker(EndTxnMarker(True, 0), 5, 0, 1), 20, 3)
 
@@ -71,9 +80,12 @@ def test_a_topic_arrives_once_with_its_lineage_and_an_account(spark, brokers, pl
     assert (second.batches, second.rows, second.repeated_batches) == (1, 10, 0)
     assert _places(tmp_path) == [*_FIRST, *((1, o) for o in range(20, 30))]
     expected = spark.createDataFrame(
-        [(20, "k", "a value", 3, -1, 20, 1, True), (29, "k", "a value", 3, -1, 20, 1, True)],
-        "offset long, key string, value string, leader_epoch int, producer_id long, "
-        "base_offset long, ingest_batch long, has_file boolean",
+        [
+            (20, "k", "a value", None, 3, -1, 20, 1, True),
+            (29, "k", "a value", None, 3, -1, 20, 1, True),
+        ],
+        "offset long, key string, value string, headers string, leader_epoch int, "
+        "producer_id long, base_offset long, ingest_batch long, has_file boolean",
     )
     found = read_table(spark, str(tmp_path / "table")).where(
         "ingest_batch = 1 and offset in (20, 29)"
@@ -83,6 +95,7 @@ def test_a_topic_arrives_once_with_its_lineage_and_an_account(spark, brokers, pl
             "offset",
             "string(key)",
             "string(value)",
+            "string(headers)",
             "leader_epoch",
             "producer_id",
             "base_offset",
@@ -247,6 +260,25 @@ def test_a_topic_that_fails_ends_the_others_that_have_no_end(spark, brokers, tmp
         ingest_all(spark, [prepare(plan) for plan in plans])
 
 
+def test_a_run_that_is_stopped_within_a_batch_prints_nothing(
+    spark, plan, tmp_path_factory, monkeypatch
+):
+    log = next(tmp_path_factory.getbasetemp().glob("spark*/spark.log"))
+    before, runs = log.read_text(), threading.Event()
+
+    def wait_in_a_task(batches):
+        threading.Event().wait(_PATIENCE_S)
+        yield from batches
+
+    def run_tasks(self, records, batch):
+        runs.set()
+        return records.mapInArrow(wait_in_a_task, records.schema).collect()
+
+    monkeypatch.setattr(BatchWriter, "_run_tasks", run_tasks)
+    done = ingest(spark, prepare(plan(interval_s=0.0)), is_over=runs.is_set)
+    assert (done.rows, log.read_text()[len(before) :]) == (0, "")
+
+
 def test_a_topic_that_matches_later_joins_a_run_without_an_end(
     spark, brokers, tmp_path, monkeypatch
 ):
@@ -278,10 +310,12 @@ def test_a_topic_that_matches_later_joins_a_run_without_an_end(
 
 def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):
     types = ", ".join(f"{name} {kind}" for name, kind in reversed(SOURCE_TYPES.items()))
-    row = (False, 7, 3, 9, None, b"v", b"k", 0, None, 2, 7, 1, "t")
+    row, taken = (
+        (False, 7, 3, 9, headers, b"v", b"k", 0, None, 2, 7, 1, "t") for headers in (None, [])
+    )
     shuffled = spark.createDataFrame([row], types)
     wanted = ", ".join(f"{name} {kind}" for name, kind in SOURCE_TYPES.items())
-    assertDataFrameEqual(bronze(shuffled), spark.createDataFrame([row[::-1]], wanted))
+    assertDataFrameEqual(bronze(shuffled), spark.createDataFrame([taken[::-1]], wanted))
 
 
 def test_the_error_of_our_code_in_the_text_of_spark_is_reported():

@@ -1,11 +1,14 @@
 """Our topic source beside Spark's official connector: same nodes, same records, same question.
 
-    python -m bench.spark_connector [--runs 5] [--json FILE]
+    python -m bench.spark_connector [--runs 5] [--only typed] [--json FILE]
 
 The question is how many records there are and how long their values are in all, asked of two
 topics, with 100-byte and with 1 KiB values. Each side has a Spark session of its own on two
 cores; the first run of a session is given apart (cold), the others are given by their median
 (warm). The sides take turns run by run, so that what else the machine does hits both.
+
+The part `typed` is an ingest: a million JSON objects of ten fields become rows of a Delta table
+with a column for each field, by our ingest, and by the connector, `from_json` and Delta's writer.
 
 The connector's Spark is older, because its jars are (`docs/reference/clients.md`). Ours is asked
 for the column `value` alone, which is how its users count; the connector prunes columns by itself.
@@ -19,16 +22,24 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.spark_upsert import FIELDS, feed_changes
 from confluent_kafka import Producer
 from tests.interop.connector import Connector
 from tests.interop.prepare import main as prepare
 
+from tidelog.pipeline.jobs.ingest import ingest
+from tidelog.pipeline.jobs.ingest_layout import AskedLayout
+from tidelog.pipeline.jobs.ingest_plan import IngestPlan
+from tidelog.pipeline.jobs.ingest_plan import prepare as prepare_ingest
 from tidelog.pipeline.spark.spark_session import session
+from tidelog.pipeline.typed.formats import Format
+from tidelog.pipeline.typed.schema_text import parse_schema
 from tidelog.testing import LocalCluster
 
 PARTITIONS = 6
 LOADS = {"100 B": (100, 1_000_000), "1 KiB": (1024, 200_000)}
 START_TIMEOUT_S = 120
+PARTS = "values", "typed"
 
 Answer = tuple[int, int]
 """Records, and bytes of their values."""
@@ -103,20 +114,63 @@ def measure(runs: int) -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
+def measure_typed(runs: int, records: int) -> dict[str, dict[str, float]]:
+    """Seconds of the ingests by side; every run fills a table of its own."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        LocalCluster(brokers=3, profile="default") as cluster,
+        Connector(Path(directory) / "connector") as connector,
+    ):
+        cluster.create_topic("changes", partitions=4, replication_factor=1)
+        feed_changes(cluster.bootstrap_servers, "changes", records, records)
+        ours, place = session("bench", "local[2]"), Path(directory)
+        layout = AskedLayout(Format.JSON, parse_schema(FIELDS))
+        options = {
+            "kafka.bootstrap.servers": cluster.bootstrap_servers,
+            "subscribe": "changes",
+            "startingOffsets": "earliest",
+        }
+        seconds: dict[str, list[float]] = {"connector": [], "tidelog": []}
+        for run in range(runs + 1):
+            theirs = {"table": str(place / f"t{run}"), "checkpoint": str(place / f"c{run}")}
+            seconds["connector"].append(
+                connector.do("ingest", options=options, schema=FIELDS, **theirs)
+            )
+            assert connector.do("rows_of", table=theirs["table"]) == records
+            plan = IngestPlan(cluster.bootstrap_servers, "changes", place / f"o{run}", value=layout)
+            done = ingest(ours, prepare_ingest(plan))
+            assert done.is_clean and (done.rows, done.quarantined_rows) == (records, 0), done
+            seconds["tidelog"].append(done.seconds)
+        ours.stop()
+    return {
+        side: {
+            "cold_s": round(taken[0], 2),
+            "warm_s": round(statistics.median(taken[1:]), 2),
+            "records_per_s": round(records / statistics.median(taken[1:])),
+        }
+        for side, taken in seconds.items()
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Our topic source beside the official connector")
+    parser.add_argument("--only", choices=PARTS, help="a part; both if it is left out")
+    parser.add_argument("--records", type=int, default=1_000_000, help="of the part `typed`")
     parser.add_argument("--runs", type=int, default=5, help="warm runs; the median counts")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
     arguments = parser.parse_args()
     if prepare() != 0:
         raise SystemExit(2)
-    found = measure(arguments.runs)
+    wanted = PARTS if arguments.only is None else (arguments.only,)
+    found = measure(arguments.runs) if "values" in wanted else {}
+    if "typed" in wanted:
+        found["typed"] = measure_typed(arguments.runs, arguments.records)
     print(f"{'values':8} {'side':10} {'cold s':>8} {'warm s':>8} {'records/s':>12} {'MB/s':>8}")
     for load, sides in found.items():
         for side, row in sides.items():
             print(
                 f"{load:8} {side:10} {row['cold_s']:8.2f} {row['warm_s']:8.2f} "
-                f"{row['records_per_s']:12,.0f} {row['mb_per_s']:8.1f}"
+                f"{row['records_per_s']:12,.0f} {row.get('mb_per_s', ''):>8}"
             )
         ratio = sides["tidelog"]["records_per_s"] / sides["connector"]["records_per_s"]
         print(f"{load:8} ratio      {ratio:.1f}")

@@ -53,22 +53,23 @@ def upsert_rates(
         rate = round(done.rows / done.seconds)
         return {"changes": done.rows, "seconds": done.seconds, "per_s": rate}
 
-    _feed(cluster.bootstrap_servers, "warm", 20_000, keys)
+    feed_changes(cluster.bootstrap_servers, "warm", 20_000, keys)
     typed = {"value": AskedLayout(Format.JSON, parse_schema(FIELDS))}
     upsert = {"upsert": Upsert()}
     for table, how in (("append", {}), ("typed", typed), ("upsert", upsert)):
         run("warm", f"warm-{table}", **how)
-    _feed(cluster.bootstrap_servers, "changes", changes, keys)
+    feed_changes(cluster.bootstrap_servers, "changes", changes, keys)
     found = {
         "append": run("changes", "append"),
         "typed": run("changes", "typed", **typed),
         "new": run("changes", "upsert", **upsert),
     }
-    _feed(cluster.bootstrap_servers, "changes", changes, keys)
+    feed_changes(cluster.bootstrap_servers, "changes", changes, keys)
     return {**found, "again": run("changes", "upsert", **upsert)}
 
 
-def _feed(bootstrap: str, topic: str, changes: int, keys: int) -> None:
+def feed_changes(bootstrap: str, topic: str, changes: int, keys: int) -> None:
+    """JSON objects of ten fields; one of `TOMBSTONES` is none."""
     from confluent_kafka import Producer
 
     prng = Prng(7)

@@ -8,6 +8,7 @@ What Spark itself prints goes to stderr.
 import json
 import os
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +75,22 @@ class Worker:
             .start()
         )
 
+    def ingest(self, options: Options, schema: str, table: str, checkpoint: str) -> float:
+        """A topic of JSON into a Delta table, with the record's place; seconds of the query."""
+        frame = self._spark.readStream.format("kafka").options(**options).load()
+        typed = frame.selectExpr(
+            *("topic", "partition", "offset", "timestamp", "key"),
+            f"from_json(string(value), '{schema}') AS value",
+        )
+        begun = time.monotonic()
+        writer = typed.writeStream.format("delta").option("checkpointLocation", checkpoint)
+        writer.trigger(availableNow=True).start(table).awaitTermination()
+        return time.monotonic() - begun
+
+    def rows_of(self, table: str) -> int:
+        """How many rows a Delta table has."""
+        return int(self._spark.read.format("delta").load(table).count())
+
     def look(self, name: str) -> dict[str, Any]:
         """What a stream has brought so far, and the error that ended it."""
         query = self._streams[name]
@@ -111,6 +128,10 @@ def main(jars: list[str]) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+        .config(
+            "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+        )
         .getOrCreate()
     )
     worker = Worker(spark)

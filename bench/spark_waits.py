@@ -1,7 +1,7 @@
 """What a user who begins waits for, and what memory a long ingest takes.
 
     python -m bench.spark_waits --records 100000 --only first-row --only first-batch
-    python -m bench.spark_waits --only memory --records 1000000 --records 10000000
+    python -m bench.spark_waits --only memory --records 1000000 --records 100000000 --value-bytes 20
 
 | part | what is measured |
 | --- | --- |
@@ -47,17 +47,17 @@ sys.stdin.read()
 """
 
 
-def fill(cluster: LocalCluster, topic: str, records: int) -> None:
+def fill(cluster: LocalCluster, topic: str, records: int, value_bytes: int) -> None:
     """Values that do not compress."""
     cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 50})
     with Path("/dev/urandom").open("rb") as noise:
-        block = noise.read(VALUE_BYTES * 997)
+        block = noise.read(value_bytes * 997)
     for index in range(records):
-        start = index % 997 * VALUE_BYTES
+        start = index % 997 * value_bytes
         while True:
             try:
-                value = block[start : start + VALUE_BYTES]
+                value = block[start : start + value_bytes]
                 producer.produce(topic, value, partition=index % PARTITIONS)
                 break
             except BufferError:
@@ -170,7 +170,7 @@ def waits(place: Path, *, runs: int, records: int, only: Collection[str]) -> dic
     medians of the others."""
     found: dict[str, Any] = {}
     with LocalCluster(1, data_dir=place / "c") as cluster:
-        fill(cluster, "first", records)
+        fill(cluster, "first", records, VALUE_BYTES)
         parts: dict[str, Callable[[int], dict[str, float]]] = {
             "first-row": lambda _: {"seconds": round(first_row(cluster, "first"), 2)},
             "first-batch": lambda run: first_batch(
@@ -184,7 +184,9 @@ def waits(place: Path, *, runs: int, records: int, only: Collection[str]) -> dic
     return found
 
 
-def memories(place: Path, counts: Sequence[int]) -> list[dict[str, Any]]:
+def memories(
+    place: Path, counts: Sequence[int], value_bytes: int = VALUE_BYTES
+) -> list[dict[str, Any]]:
     """An ingest of each number of records."""
     found = []
     for records in counts:
@@ -192,7 +194,7 @@ def memories(place: Path, counts: Sequence[int]) -> list[dict[str, Any]]:
             tempfile.TemporaryDirectory(dir=place) as own,
             LocalCluster(1, data_dir=Path(own) / "c") as cluster,
         ):
-            fill(cluster, "many", records)
+            fill(cluster, "many", records, value_bytes)
             found.append(ingest_memory(cluster, "many", records, Path(own) / "table"))
     return found
 
@@ -202,6 +204,7 @@ def main() -> int:
     parts = ("first-row", "first-batch", "memory")
     parser.add_argument("--only", action="append", choices=parts, help="a part")
     parser.add_argument("--records", type=int, action="append", help="of memory several")
+    parser.add_argument("--value-bytes", type=int, default=VALUE_BYTES, help="of memory")
     parser.add_argument("--runs", type=int, default=3, help="warm runs; the median counts")
     arguments = parser.parse_args()
     only = arguments.only or parts
@@ -212,7 +215,8 @@ def main() -> int:
             records = (arguments.records or [100_000])[0]
             found = waits(place, runs=arguments.runs, records=records, only=only)
         if "memory" in only:
-            found["memory"] = memories(place, arguments.records or [1_000_000, 10_000_000])
+            counts = arguments.records or [1_000_000, 10_000_000]
+            found["memory"] = memories(place, counts, arguments.value_bytes)
     print(json.dumps(found))
     return 0
 

@@ -66,8 +66,13 @@ def _class_of(tool: str) -> str:
 
 
 def java_command(
-    name: str, *arguments: str, options: Sequence[str] = SHORT_LIVED, jars: Path = KAFKA_JARS
+    name: str,
+    *arguments: str,
+    options: Sequence[str] = SHORT_LIVED,
+    jars: Path = KAFKA_JARS,
+    beside: Sequence[str] = (),
 ) -> list[str]:
-    """How a class of Apache Kafka is started, with these options of Java."""
+    """How a class of Apache Kafka is started, with these options of Java, or one that is on the
+    class path `beside` the jars."""
     java = str(find_java(os.environ).executable)
-    return [java, *options, QUIET, "-cp", f"{jars}/*", name, *arguments]
+    return [java, *options, QUIET, "-cp", ":".join([f"{jars}/*", *beside]), name, *arguments]

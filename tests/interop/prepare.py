@@ -6,7 +6,8 @@ makes, below `build/interop/`:
 
 - `jars/kafka`, `jars/connector` and `jars/streams`, by Maven, as `jars.xml` lists them;
 - `venv`, with the pyspark that the connector was built for; it is older than the project's own;
-- `kafkajs` and `franz_go`, the clients of Node and Go, from `clients/`, where Node and Go are.
+- `java`, a program of ours with Apache Kafka's client, from `clients/`;
+- `kafkajs` and `franz_go`, the same with the clients of Node and Go, where Node and Go are.
 
 Each part is made once and remade when what it was made from has changed: a stamp file holds the
 reason. A part that failed leaves no stamp. Maven and kcat are Debian packages; where they are
@@ -35,8 +36,10 @@ CONNECTOR_JARS: Final = PLACE / "jars" / "connector"
 STREAMS_JARS: Final = PLACE / "jars" / "streams"
 CONNECTOR_PYTHON: Final = PLACE / "venv" / "bin" / "python"
 CLIENTS: Final = HERE / "clients"
+JAVA: Final = PLACE / "java"
 KAFKAJS: Final = PLACE / "kafkajs"
 FRANZ_GO: Final = PLACE / "franz_go"
+FRANZ_GO_TESTS: Final = PLACE / "franz_go_tests"
 KAFKA_VERSION: Final = "4.3.1"
 _VERSION: Final = "<kafka.version>{}</kafka.version>"
 PYSPARK: Final = "pyspark==4.0.0"
@@ -51,7 +54,7 @@ def main() -> int:
     try:
         _have_programs()
         with ThreadPoolExecutor() as pool:
-            made = (make_jars, make_venv, make_kafkajs, make_franz_go)
+            made = (make_java, make_venv, make_kafkajs, make_franz_go)
             for part in [pool.submit(make) for make in made]:
                 part.result()
     except UsageError as error:
@@ -74,6 +77,26 @@ def make_jars() -> None:
         )
 
     _once("jars", source.read_text(), make)
+
+
+def make_java() -> None:
+    """All jars, and our program, compiled against Kafka's client by the Java that will run it."""
+    make_jars()
+    source = CLIENTS / JAVA.name
+
+    def make() -> None:
+        shutil.rmtree(JAVA, ignore_errors=True)
+        compiler = ("--module", "jdk.compiler/com.sun.tools.javac.Main")
+        client = next(KAFKA_JARS.glob("kafka-clients-*.jar"))
+        where = ("-cp", str(client), "-d", str(JAVA))
+        _run(
+            [java, *compiler, *where, *map(str, sorted(source.glob("*.java")))],
+            "Java does not compile the client",
+            "a Java without the module `jdk.compiler` is no JDK: install one",
+        )
+
+    java = str(find_java(os.environ).executable)
+    _once(JAVA.name, java + (HERE / "jars.xml").read_text() + _text_of(source), make)
 
 
 def partner_jars(version: str) -> Path:
@@ -134,15 +157,15 @@ def make_kafkajs() -> None:
 
 
 def make_franz_go() -> None:
-    """Our program with the client of Go in it."""
+    """Our program with the client of Go in it, and the client's own tests as a program."""
     source = CLIENTS / FRANZ_GO.name
 
     def make() -> None:
-        _run(
-            ["go", "build", "-C", str(source), "-o", str(FRANZ_GO), "."],
-            "Go does not build the client",
-            "look whether Go reaches a module proxy",
-        )
+        own = ("go", "build", "-C", str(source), "-o", str(FRANZ_GO), ".")
+        package = "github.com/twmb/franz-go/pkg/kgo"
+        tests = ("go", "test", "-C", str(source), "-c", "-o", str(FRANZ_GO_TESTS), package)
+        for command in (own, tests):
+            _run(command, "Go does not build it", "look whether Go reaches a module proxy")
 
     if shutil.which("go") is not None:
         _once(FRANZ_GO.name, _text_of(source), make)

@@ -26,8 +26,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.interop.java_tools import SHORT_LIVED, java_command
-from tests.interop.prepare import HERE, KAFKA_JARS, STREAMS_JARS
+from tests.interop.java_tools import java_command
+from tests.interop.prepare import HERE, STREAMS_JARS
 from tests.interop.records import SEND_TIMEOUT_S, WAIT_S
 from tidelog.model import OFFSETS_TOPIC
 from tidelog.rsm.placement import partition_of
@@ -69,9 +69,7 @@ class Application:
             *(SOURCE, COPY, COUNTS, str(WINDOW_MS)),
         )
         source = str(HERE / "CopyAndCount.java")
-        command = java_command(source, *arguments, options=SHORT_LIVED, jars=KAFKA_JARS)
-        at = command.index("-cp") + 1
-        command[at] += f":{STREAMS_JARS}/*"
+        command = java_command(source, *arguments, beside=[f"{STREAMS_JARS}/*"])
         with self.log_file.open("ab") as log:
             self._running = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -1,6 +1,7 @@
 // One round of a client of Go (franz-go): it creates a topic, writes, reads in a group, and lists.
 //
-// The only argument is a JSON object, the answer a line of JSON: what was read, or the error.
+// The only argument is a JSON object, the answer a line of JSON: what was read, or the error. With
+// `member` as the first of more arguments it is a member of a group (`member.go`).
 package main
 
 import (
@@ -128,6 +129,12 @@ func round(ctx context.Context, g given, f *failure) (*answer, error) {
 }
 
 func main() {
+	if len(os.Args) == 6 && os.Args[1] == "member" {
+		if err := beMember(os.Args[2], os.Args[3], os.Args[4], os.Args[5]); err != nil {
+			panic(err)
+		}
+		return
+	}
 	var g given
 	if err := json.Unmarshal([]byte(os.Args[1]), &g); err != nil {
 		panic(err)

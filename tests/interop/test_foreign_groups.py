@@ -32,7 +32,9 @@ CASES: Final = [
 ]
 QUICK: Final = {
     "group.initial.rebalance.delay.ms": "0",
-    # By KIP-848 a broker says how often a member asks; by the other protocol members know.
+    # By KIP-848 these are the broker's; in the other protocol members have the same of their own.
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
 }

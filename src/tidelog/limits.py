@@ -39,12 +39,19 @@ MAX_DECOMPRESSION_RATIO: Final = 4096
 """A batch that inflates by more than this factor and 1 MiB is refused likewise."""
 
 MAX_INSPECTED_BATCH_BYTES: Final = 32 << 20
-"""The same where a broker looks inside, which takes its loop some milliseconds for each megabyte:
-for a topic with a codec of its own, with compaction, or for timestamps out of range. Such a batch
-is refused; to find a timestamp, it counts as one record."""
+"""The same where a broker looks inside, which takes it some milliseconds for each megabyte: for a
+topic with a codec of its own, with compaction, or for timestamps out of range. Such a batch is
+refused; to find a timestamp, it counts as one record."""
 
 MAX_INSPECTED_RECORDS: Final = 200_000
 """Records of such a batch: each costs a microsecond or two."""
+
+MAX_INSPECTED_AT_ONCE_BYTES: Final = 128 << 10
+"""The same in the turn of its request: some milliseconds. A larger batch is looked into beside the
+loop, one at a time, and what its client sends behind it waits (`broker/inspections.py`)."""
+
+MAX_INSPECTED_AT_ONCE_RECORDS: Final = 1000
+"""Records of such a batch."""
 
 TAIL_CACHE_BYTES: Final = 4 << 20
 """Per log: the newest batches kept in memory for followers; the oldest are dropped first."""

@@ -20,6 +20,7 @@ from tidelog.broker.failure_detector import FailureDetector
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_shares import HeldShares
+from tidelog.broker.inspections import Inspections
 from tidelog.broker.key_stores import KeyStores
 from tidelog.broker.lifecycle import BrokerLifecycle
 from tidelog.broker.logins import Logins
@@ -106,6 +107,7 @@ def open_parts(
         connections=connections,
         logins=logins,
         replicas=replicas,
+        inspections=Inspections(replicas, connections, effects),
         quorum=quorum,
         controller=controller,
         control=control,

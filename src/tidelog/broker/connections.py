@@ -17,8 +17,9 @@ one would look like a death. Where a listener asks for a login, it must have log
 
 Nor may clients fill the memory of a node. A connection has one fetch under way, and nothing
 behind it is handled before its answer has left; so it is for a client that does not read what it
-was sent (`Stalled`). Requests that have not come as a whole, or wait for their turn, are bounded
-for all connections together: beyond that the one is closed whose request is under way for longest.
+was sent (`Stalled`), and for one whose batches are looked into (`inspections.py`). Requests that
+have not come as a whole, wait for their turn or are looked into are bounded for all connections
+together: beyond that the one is closed whose request is under way for longest.
 
 A connection may be muted for a time (`throttling.py`): its requests wait, in the backlog and
 unread, and its answers leave.
@@ -169,6 +170,8 @@ class Connection:
     backlog_bytes: int = 0
     # Whether a fetch is under way: until its answer has left, nothing behind it is handled.
     is_fetching: bool = False
+    # Bytes of the request whose batches are looked into; nothing behind it is handled before.
+    inspected_bytes: int = 0
     # Whether the peer does not take what it was sent.
     is_stalled: bool = False
     # When bytes of requests last came.
@@ -188,7 +191,8 @@ class Connection:
     def has_room(self) -> bool:
         """Whether another request may be handled now."""
         waits = self.is_fetching or self.is_stalled or self.muted_until is not None
-        return self.open and not waits and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
+        is_free = self.open and not waits and not self.inspected_bytes
+        return is_free and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
 
 
 def _references_here() -> int:
@@ -343,8 +347,19 @@ class Connections:
         if not connection.open:
             return
         size_bytes = connection.frames.partial_bytes + connection.backlog_bytes
+        size_bytes += connection.inspected_bytes
         if size_bytes or connection.connection_id in self.held:
             self.held.note(connection.connection_id, size_bytes, moved=moved)
+
+    def begin_inspection(self, connection: Connection, size_bytes: int) -> None:
+        """The request that was admitted last keeps so many bytes until its batches are known."""
+        connection.inspected_bytes = size_bytes
+
+    def end_inspection(self, connection: Connection) -> None:
+        """What came behind such a request may be handled."""
+        connection.inspected_bytes = 0
+        self.hold(connection, moved=True)
+        self._resume(connection)
 
     def on_stalled(self, connection_id: int, stalled: bool) -> None:
         """The peer does not take what it was sent, or takes it again."""

@@ -14,6 +14,7 @@ from tidelog.broker.control_link import ControlLink
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.held_questions import HeldQuestions
+from tidelog.broker.inspections import Inspections
 from tidelog.broker.key_stores import KeyStores
 from tidelog.broker.logins import Logins
 from tidelog.broker.long_answers import LongAnswers
@@ -44,6 +45,7 @@ class Broker:
     connections: Connections
     logins: Logins
     replicas: Replicas
+    inspections: Inspections
     quorum: Quorum
     # None on a node that is only a broker.
     controller: Controller | None

@@ -303,6 +303,8 @@ class Node:
                 self._parts.own_logins[listener].token = token
             case effects.StoresChecked(HeldAlteration() as held, refusal):
                 self._router.on_stores_checked(held, refusal, now)
+            case effects.Computed() as computed:
+                self.broker.inspections.on_computed(computed, now)
             case effects.Spent(times_ns):
                 self.broker.throttling.on_spent(times_ns, now)
             case effects.StopRequested():
@@ -412,6 +414,7 @@ class Node:
             return
         self._connections.check()
         self.broker.long_answers.check()
+        self.broker.inspections.check()
         self._replicas.check()
         for component in self._components:
             component.check()

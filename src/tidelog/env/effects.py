@@ -13,7 +13,7 @@ Connection ids: the driver numbers accepted connections with positive integers, 
 the connections it asks for with negative ones. An id is never used again.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -129,6 +129,14 @@ class StoresChecked:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A `Compute` with this subject is done."""
+
+    subject: Hashable
+    result: object
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
 
@@ -153,6 +161,7 @@ Input = (
     | KeysFetched
     | TokenFetched
     | StoresChecked
+    | Computed
     | StopRequested
     | Spent
 )
@@ -247,6 +256,15 @@ class UseStores:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """Call a function that takes too long for a turn, beside the loop; answered by
+    `Computed(subject)` with what it returns. It changes nothing, and knows nothing that changes."""
+
+    function: Callable[[], object]
+    subject: Hashable
+
+
+@dataclass(frozen=True, slots=True)
 class Exit:
     """The node is done. Code 0 after a clean stop; anything else comes with a message."""
 
@@ -265,6 +283,7 @@ Effect = (
     | RefreshKeys
     | CheckStores
     | UseStores
+    | Compute
     | Exit
 )
 

@@ -23,7 +23,7 @@ from tidelog.log.rolling import roll
 from tidelog.log.segment import BatchSpan
 from tidelog.log.state import LogState
 from tidelog.log.truncation import truncate_fully_and_start_at
-from tidelog.log.validation import Inside, check_client_batch, recompress
+from tidelog.log.validation import Inside, Judged, check_client_batch, recompress
 from tidelog.log.values import AppendOrigin, AppendResult, FollowerAppend
 from tidelog.model import NO_TIMESTAMP
 from tidelog.records import batch as batches
@@ -41,15 +41,20 @@ def append_as_leader(
     *,
     origin: AppendOrigin = AppendOrigin.CLIENT,
     bumps_epoch: bool = False,
+    judged: Judged | None = None,
 ) -> AppendResult:
     """Appends exactly one batch: validated if a client sent it, stamped always. A duplicate of an
     idempotent producer is not appended; the result has the offsets of the first append. Raises
     `ProtocolError` (`InvalidRecords` lists the refused records where it can) and leaves the log
     untouched, or `StorageError`. `records` is not kept.
 
-    `bumps_epoch`: a marker brings the epoch of the producer's next transaction (KIP-890)."""
+    `bumps_epoch`: a marker brings the epoch of the producer's next transaction (KIP-890).
+    `judged`: the batch was validated already."""
     config = state.config
-    if origin is AppendOrigin.CLIENT:
+    if judged is not None:
+        state.inspection_work += judged.work
+        records, header = judged.records, judged.header
+    elif origin is AppendOrigin.CLIENT:
         inside = Inside(records)
         try:
             header = check_client_batch(records, config, wall_ms, inside)

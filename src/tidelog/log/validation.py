@@ -14,15 +14,25 @@ its own batch: replication, recovery, indexes and offsets never look behind the 
 
 Order of checks: shape, size, checksum, then contents, so that the error codes equal Kafka's.
 
+To look inside takes up to a second (`limits.MAX_INSPECTED_BATCH_BYTES`), which is too long for a
+turn of the loop. So a large batch is judged before it comes to the log (`judge`), by a thread; what
+is judged is a function of the batch, the log's configuration and the time.
+
 Source: Kafka's `LogValidator`, `UnifiedLog.analyzeAndValidateRecords`.
 """
 
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from tidelog.config import LONG_MAX, LogConfig
 from tidelog.env.disk import Buffer
-from tidelog.errors import CorruptBatch, ErrorCode
-from tidelog.limits import BYTES_READ_PER_WORK, MAX_INSPECTED_BATCH_BYTES
+from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
+from tidelog.limits import (
+    BYTES_READ_PER_WORK,
+    MAX_INSPECTED_AT_ONCE_BYTES,
+    MAX_INSPECTED_AT_ONCE_RECORDS,
+    MAX_INSPECTED_BATCH_BYTES,
+    MAX_INSPECTED_RECORDS,
+)
 from tidelog.log.values import InvalidRecords
 from tidelog.model import NO_TIMESTAMP
 from tidelog.records import batch as batches
@@ -35,14 +45,77 @@ _MAX_CODEC: Final = max(Codec)
 _REJECTED: Final = "One or more records have been rejected"
 
 
+class Bounds(NamedTuple):
+    """How much may be looked into."""
+
+    most_bytes: int
+    most_records: int
+
+
+WHOLE: Final = Bounds(MAX_INSPECTED_BATCH_BYTES, MAX_INSPECTED_RECORDS)
+"""What is more is refused."""
+
+AT_ONCE: Final = Bounds(MAX_INSPECTED_AT_ONCE_BYTES, MAX_INSPECTED_AT_ONCE_RECORDS)
+"""What is more is left to a thread."""
+
+NOTHING: Final = Bounds(0, 0)
+"""For those who try that."""
+
+
+class Refused(NamedTuple):
+    """Why a batch is refused. Not the error itself: that would keep what was inflated in the frames
+    in which it was raised."""
+
+    code: ErrorCode
+    message: str
+    record_errors: tuple[RecordError, ...] | None
+    """`None` for a batch that is damaged."""
+
+    @classmethod
+    def by(cls, fault: ProtocolError) -> "Refused":
+        """The reason that an error has."""
+        errors = fault.record_errors if isinstance(fault, InvalidRecords) else None
+        return cls(fault.code, fault.message, errors)
+
+    @property
+    def fault(self) -> ProtocolError:
+        """The error to raise."""
+        if self.record_errors is None:
+            return CorruptBatch(self.message, self.code)
+        return InvalidRecords(self.message, self.record_errors, self.code)
+
+
+class Judged(NamedTuple):
+    """What a leader makes of a client's batch, before its log does."""
+
+    records: Buffer
+    """What to append: the client's batch, or the one that was packed anew."""
+    verdict: BatchHeader | Refused
+    """Its header, or why it is refused."""
+    work: int
+    """What that took of the turn, in the unit of `limits.REPLICA_WORK_PER_TURN`."""
+
+    @property
+    def header(self) -> BatchHeader:
+        """Of what to append. Raises the `ProtocolError` of a batch that is refused."""
+        if isinstance(self.verdict, Refused):
+            raise self.verdict.fault
+        return self.verdict
+
+
 class Inside:
     """The records of a client's batch: decoded where a check asks for them, and then once."""
 
-    __slots__ = ("_batch", "_records", "work")
+    __slots__ = ("_batch", "_bounds", "_records", "body", "is_refused", "work")
 
-    def __init__(self, batch: Buffer) -> None:
+    def __init__(self, batch: Buffer, bounds: Bounds = WHOLE) -> None:
         self._batch = batch
+        self._bounds = bounds
         self._records: list[Record] | None = None
+        # Their bytes, once they are decoded.
+        self.body: bytes | memoryview = b""
+        # Whether the records could not be decoded, within the bounds.
+        self.is_refused = False
         # What it has taken, in the unit of `limits.REPLICA_WORK_PER_TURN`.
         self.work = 0
 
@@ -54,17 +127,48 @@ class Inside:
 
     def _decode(self, header: BatchHeader) -> list[Record]:
         try:
-            decoded, inflated_bytes = batches.inspect_body(self._batch, 0, header)
+            decoded, body = batches.inspect_body(self._batch, 0, header, *self._bounds)
         except CorruptBatch as error:
-            bound_bytes = min(MAX_INSPECTED_BATCH_BYTES, inflate_bound_bytes(len(self._batch)))
+            self.is_refused = True
+            bound_bytes = min(self._bounds.most_bytes, inflate_bound_bytes(len(self._batch)))
             self.work += bound_bytes // BYTES_READ_PER_WORK
             raise InvalidRecords(error.message) from None
-        self.work += inflated_bytes // BYTES_READ_PER_WORK + len(decoded)
+        self.work += len(body) // BYTES_READ_PER_WORK + len(decoded)
+        self.body = body
         for index, record in enumerate(decoded):
             if record.offset != header.base_offset + index:
                 error_text = f"inner offset {record.offset}, expected {index}"
                 raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
         return decoded
+
+
+def looks_inside(header: BatchHeader, config: LogConfig, wall_ms: int) -> bool:
+    """Whether the header does not decide about a batch."""
+    codec = CODEC_BY_NAME.get(config.compression_type, header.codec)
+    if codec != header.codec or "compact" in config.cleanup_policy:
+        return True
+    if config.message_timestamp_type != "CreateTime":
+        return False
+    newest = wall_ms + config.message_timestamp_after_max_ms
+    return header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX
+
+
+def judge(
+    records: Buffer, config: LogConfig, wall_ms: int, bounds: Bounds = WHOLE
+) -> Judged | None:
+    """Whether a client's batch may be appended, and as what. `None` for one that has more in it
+    than bounds that are not the `WHOLE`, and then perhaps for one that is damaged."""
+    inside = Inside(records, bounds)
+    try:
+        header = check_client_batch(records, config, wall_ms, inside)
+        rebuilt = recompress(inside, header, config)
+    except ProtocolError as fault:
+        if inside.is_refused and bounds != WHOLE:
+            return None
+        return Judged(records, Refused.by(fault), inside.work)
+    if rebuilt is None:
+        return Judged(records, header, inside.work)
+    return Judged(rebuilt, read_header(rebuilt), inside.work)
 
 
 def check_client_batch(
@@ -175,14 +279,9 @@ def recompress(inside: Inside, header: BatchHeader, config: LogConfig) -> bytes 
     codec = CODEC_BY_NAME.get(config.compression_type)
     if codec is None or codec == header.codec:
         return None
-    rebuilt = batches.build_batch(
-        inside.records(header),
-        codec=codec,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-    )
+    # The header's may be wrong, and clients ask for records by their times.
+    max_timestamp = max(record.timestamp for record in inside.records(header))
+    rebuilt = batches.repack(header, inside.body, codec, max_timestamp)
     if len(rebuilt) > config.max_message_bytes or len(rebuilt) > config.segment_bytes:
         _refuse_size(len(rebuilt), config)
     return rebuilt

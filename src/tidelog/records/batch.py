@@ -26,7 +26,7 @@ Source: KIP-98 (format v2), KIP-534 (delete horizon); Kafka's documentation, "Me
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import crc32c as _crc32c
 
@@ -34,10 +34,11 @@ from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
 from tidelog.limits import (
     MAX_DECOMPRESSED_BATCH_BYTES,
+    MAX_INSPECTED_AT_ONCE_BYTES,
     MAX_INSPECTED_BATCH_BYTES,
     MAX_INSPECTED_RECORDS,
 )
-from tidelog.records.compression import Codec, compress, decompress
+from tidelog.records.compression import Codec, compress, inflate
 from tidelog.records.record import Record, decode_records, encode_records
 
 HEADER_BYTES: Final = 61
@@ -246,6 +247,15 @@ def build_batch(
     return b"".join((unchecked, checked, body))
 
 
+def repack(
+    header: BatchHeader, body: bytes | memoryview, codec: Codec, max_timestamp: int
+) -> bytes:
+    """A client's batch with this body, in another codec."""
+    attributes = header.attributes & TRANSACTIONAL_FLAG | codec
+    changed = header._replace(attributes=attributes, max_timestamp=max_timestamp)
+    return rebuild(changed, compress(codec, body))
+
+
 def rebuild(header: BatchHeader, body: bytes) -> bytes:
     """A batch with this header and this body, as compressed as the header says. Length, checksum
     and magic are set; everything else is the header's, its offsets too."""
@@ -265,24 +275,34 @@ def decode_batch(buf: Buffer) -> list[Record]:
     return decode_body(buf, 0, header)
 
 
-def inspect_body(buf: Buffer, pos: int, header: BatchHeader) -> tuple[list[Record], int]:
-    """As `decode_body`, where a broker looks inside; and how many bytes were inflated. Raises
+def inspect_body(
+    buf: Buffer,
+    pos: int,
+    header: BatchHeader,
+    most_bytes: int = MAX_INSPECTED_BATCH_BYTES,
+    most_records: int = MAX_INSPECTED_RECORDS,
+) -> tuple[list[Record], bytes | memoryview]:
+    """As `decode_body`, where a broker looks inside; and the body. Keys and values of a large one
+    are views of it: to copy megabytes would keep Python's other threads from their work. Raises
     `CorruptBatch` for a batch that would take it too long."""
-    if header.record_count > MAX_INSPECTED_RECORDS:
-        raise CorruptBatch(f"{header.record_count} records, at most {MAX_INSPECTED_RECORDS}")
-    body = _inflated(buf, pos, header, MAX_INSPECTED_BATCH_BYTES)
-    return _records_in(body, header), len(body)
+    if header.record_count > most_records:
+        raise CorruptBatch(f"{header.record_count} records, at most {most_records}")
+    body = _inflated(buf, pos, header, most_bytes)
+    if len(body) <= MAX_INSPECTED_AT_ONCE_BYTES:
+        body = bytes(body)
+    return _records_in(cast(bytes, body), header), body
 
 
 def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
     """The records of the batch at `pos` whose header and checksum were checked before."""
-    return _records_in(_inflated(buf, pos, header, MAX_DECOMPRESSED_BATCH_BYTES), header)
+    body = _inflated(buf, pos, header, MAX_DECOMPRESSED_BATCH_BYTES)
+    return _records_in(bytes(body), header)
 
 
-def _inflated(buf: Buffer, pos: int, header: BatchHeader, most_bytes: int) -> bytes:
+def _inflated(buf: Buffer, pos: int, header: BatchHeader, most_bytes: int) -> bytes | memoryview:
     with memoryview(buf) as view:
         block = bytes(view[pos + HEADER_BYTES : pos + header.size_bytes])
-    return decompress(header.codec, block, most_bytes)
+    return inflate(header.codec, block, most_bytes)
 
 
 def _records_in(body: bytes, header: BatchHeader) -> list[Record]:

@@ -16,6 +16,7 @@ Source: KIP-57 (lz4 framing), KIP-110 (zstd); xerial snappy-java.
 
 import struct
 from enum import IntEnum
+from mmap import mmap
 from typing import Any, Final
 
 import cramjam
@@ -57,12 +58,13 @@ _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
 _LZ4_BLOCK_BYTES: Final = 64 << 10
 _LZ4_STORED_FLAG: Final = 1 << 31
 _FIRST_GUESS_BYTES: Final = 64 << 10
+_LARGE_BYTES: Final = 1 << 20
 
 
-def compress(codec: int, body: bytes) -> bytes:
+def compress(codec: int, body: bytes | memoryview) -> bytes:
     """The compressed form of a batch body."""
     if codec == Codec.NONE:
-        return body
+        return bytes(body)
     if codec == Codec.SNAPPY:
         return _compress_snappy(body)
     if codec == Codec.LZ4:
@@ -75,13 +77,26 @@ def decompress(codec: int, block: bytes, most_bytes: int = MAX_DECOMPRESSED_BATC
     """The body of a batch, of so many bytes at most. Raises `CorruptBatch`:
     UNSUPPORTED_COMPRESSION_TYPE for an unknown codec, INVALID_RECORD for damaged bytes and for a
     body beyond the bounds."""
+    return bytes(inflate(codec, block, most_bytes))
+
+
+def inflate(
+    codec: int, block: bytes, most_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
+) -> bytes | memoryview:
+    """As `decompress`, without a copy."""
     if codec == Codec.NONE:
         return block
     bound_bytes = min(most_bytes, inflate_bound_bytes(len(block)))
     if codec == Codec.SNAPPY:
         return _decompress_snappy(block, bound_bytes)
     if codec in _STREAMS:
-        return _inflate(_STREAMS[codec], block, bound_bytes)
+        first_bytes = max(_FIRST_GUESS_BYTES, len(block) * 8)
+        if codec == Codec.GZIP:
+            # The last member ends with its inflated length, modulo 2^32.
+            first_bytes = int.from_bytes(block[-4:], "little")
+            if first_bytes > bound_bytes:
+                raise _too_large(bound_bytes)
+        return _inflate(_STREAMS[codec], block, first_bytes, bound_bytes)
     detail = f"compression codec `{codec}` is unknown"
     raise CorruptBatch(detail, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -92,25 +107,31 @@ def inflate_bound_bytes(compressed_bytes: int) -> int:
     return min(MAX_DECOMPRESSED_BATCH_BYTES, by_ratio)
 
 
-def _inflate(module: Any, block: bytes, bound_bytes: int) -> bytes:
-    """Inflates into a buffer that grows to at most `bound_bytes`. Only cramjam's message
-    distinguishes a full buffer from damaged input, and messages may change. So every failure is
-    tried again with a larger buffer, up to the bound."""
-    target_bytes = min(bound_bytes, max(_FIRST_GUESS_BYTES, len(block) * 8))
+def _too_large(bound_bytes: int, why: object = "it says so") -> CorruptBatch:
+    detail = f"batch is damaged or inflates to more than {bound_bytes} bytes: {why}"
+    return CorruptBatch(detail, ErrorCode.INVALID_RECORD)
+
+
+def _inflate(module: Any, block: bytes, first_bytes: int, bound_bytes: int) -> memoryview:
+    """Inflates into a buffer of `first_bytes`, which grows to at most `bound_bytes`. Only cramjam's
+    message distinguishes a full buffer from damaged input, and messages may change. So every
+    failure is tried again with a larger buffer, up to the bound."""
+    target_bytes = min(bound_bytes, max(1, first_bytes))
     while True:
-        target = bytearray(target_bytes)
+        # A bytearray is filled with zeros first, and no other thread runs meanwhile.
+        is_large = target_bytes > _LARGE_BYTES
+        target = mmap(-1, target_bytes) if is_large else bytearray(target_bytes)
         try:
             written = module.decompress_into(block, target)
-            return bytes(memoryview(target)[:written])
+            return memoryview(target)[:written]
         except Exception as error:
             if target_bytes == bound_bytes:
-                detail = f"batch is damaged or inflates to more than {bound_bytes} bytes: {error}"
-                raise CorruptBatch(detail, ErrorCode.INVALID_RECORD) from None
+                raise _too_large(bound_bytes, error) from None
         target_bytes = min(bound_bytes, target_bytes * 8)
 
 
-def _compress_snappy(body: bytes) -> bytes:
-    parts = [_XERIAL_HEADER]
+def _compress_snappy(body: bytes | memoryview) -> bytes:
+    parts: list[bytes] = [_XERIAL_HEADER]
     for start in range(0, len(body), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(body[start : start + _XERIAL_BLOCK_BYTES]))
         parts += len(block).to_bytes(4, "big"), block
@@ -152,8 +173,8 @@ def _bad_snappy(why: str) -> CorruptBatch:
     return CorruptBatch(f"snappy block cannot be read: {why}", ErrorCode.INVALID_RECORD)
 
 
-def _compress_lz4(body: bytes) -> bytes:
-    parts = [_LZ4_HEADER]
+def _compress_lz4(body: bytes | memoryview) -> bytes:
+    parts: list[bytes | memoryview] = [_LZ4_HEADER]
     for start in range(0, len(body), _LZ4_BLOCK_BYTES):
         raw = body[start : start + _LZ4_BLOCK_BYTES]
         block = bytes(cramjam.lz4.compress_block(raw, store_size=False))

@@ -157,7 +157,7 @@ def _decode_headers(body: bytes, pos: int, end: int, count: int) -> tuple[Header
         if name is None:
             raise CorruptBatch("record header without a key")
         try:
-            headers.append((name.decode(), value))
+            headers.append((str(name, "utf-8"), value))
         except UnicodeDecodeError:
             raise CorruptBatch(f"record header key `{name!r}` is not utf-8") from None
     return tuple(headers), pos

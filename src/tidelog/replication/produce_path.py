@@ -22,13 +22,14 @@ broker asks that before.
 Source: KIP-679, KIP-966; Kafka's ReplicaManager for the error codes.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
 from tidelog.kraft.messages import NotLeader
 from tidelog.limits import FIRST_RECORDS_WORK
+from tidelog.log.validation import Judged
 from tidelog.log.values import AppendOrigin, InvalidRecords
 from tidelog.model import NO_EPOCH, NO_OFFSET, NO_TIMESTAMP, ZERO_TOPIC_ID, TopicPartition
 from tidelog.records.batch import HEADER_BYTES, read_header
@@ -48,6 +49,8 @@ from tidelog.wire.produce import (
 
 ACKS_ALL: Final = -1
 _ACKS: Final = frozenset((ACKS_ALL, 0, 1))
+NOTHING_JUDGED: Final[Mapping[int, Judged]] = {}
+"""Batches are validated where they are appended."""
 
 _Waiting = tuple[Partition, int, int]
 """A partition, the high watermark that an ack needs, and its index in the request."""
@@ -61,6 +64,7 @@ class _Opening(NamedTuple):
     producer: TransactionalProducer
     acks: int
     position: int
+    judged: Judged | None
 
 
 class ProducePath:
@@ -82,8 +86,10 @@ class ProducePath:
         wall_ms: int,
         *,
         bumps_epoch: bool,
+        judged: Mapping[int, Judged] = NOTHING_JUDGED,
     ) -> None:
-        """Appends what can be appended; answers at once or leaves the request waiting."""
+        """Appends what can be appended; answers at once or leaves the request waiting. `judged`:
+        what is known of batches, by their places in the request."""
         env, acks = self._env, request.acks
         if acks not in _ACKS:
             refused = [
@@ -94,20 +100,22 @@ class ProducePath:
         results: list[ProducedPartition] = []
         waiting: list[_Waiting] = []
         opening: list[_Opening] = []
-        for part in request.partitions:
+        for place, part in enumerate(request.partitions):
             found = env.hosted.find(part.topic, part.partition, part.topic_id, NO_EPOCH)
             if not isinstance(found, Partition):
                 results.append(_failure(part, found))
                 continue
+            known = judged.get(place)
             if request.transactional_id is not None:
                 producer = _producer_of(part, request.transactional_id, bumps_epoch)
                 code = producer and self._verification.judge(found, producer)
                 if producer is not None and code is not None:
                     if code is ErrorCode.NONE:
-                        opening.append(_Opening(found, part, producer, acks, len(results)))
+                        position = len(results)
+                        opening.append(_Opening(found, part, producer, acks, position, known))
                     results.append(_failure(part, code))
                     continue
-            result, required = self._append(found, part, acks, wall_ms)
+            result, required = self._append(found, part, acks, wall_ms, judged=known)
             if env.measures.enabled and result.error_code is ErrorCode.NONE:
                 env.measures.on_append(found, now)
             if acks == ACKS_ALL and result.error_code is ErrorCode.NONE:
@@ -169,7 +177,7 @@ class ProducePath:
 
     def _hold(self, delayed: DelayedProduce, opening: _Opening, wall_ms: int) -> None:
         """Appends the batch once the coordinator knows of it."""
-        partition, part, producer, _, index = opening
+        partition, part, producer, _, index, _ = opening
         assert part.records is not None, f"{partition} has nothing to open a transaction with"
         # The request's frame does not outlive its turn.
         records = bytes(part.records)
@@ -183,10 +191,10 @@ class ProducePath:
         self._verification.hold(partition, producer, sequence, wall_ms, release)
 
     def _open(self, delayed: DelayedProduce, opening: _Opening, verdict: Verdict) -> None:
-        partition, part, _, acks, index = opening
+        partition, part, _, acks, index, judged = opening
         result, required = _failure(part, verdict.code), NO_OFFSET
         if verdict.code is ErrorCode.NONE:
-            result, required = self._append(partition, part, acks, verdict.wall_ms)
+            result, required = self._append(partition, part, acks, verdict.wall_ms, judged=judged)
         code = result.error_code
         delayed.results[index] = result
         if self._env.measures.enabled and code is ErrorCode.NONE:
@@ -206,6 +214,7 @@ class ProducePath:
         wall_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
         bumps_epoch: bool = False,
+        judged: Judged | None = None,
     ) -> tuple[ProducedPartition, int]:
         """Appends to one partition; returns its result and the high watermark an ack needs."""
         leadership = partition.leadership
@@ -228,6 +237,7 @@ class ProducePath:
                 wall_ms,
                 origin=origin,
                 bumps_epoch=bumps_epoch,
+                judged=judged,
             )
         except InvalidRecords as error:
             failure = _failure(part, error.code, error.message)

@@ -50,6 +50,7 @@ from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directories import LogDirectories
 from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.validation import Judged
 from tidelog.log.values import HighWatermarksSaved, LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
@@ -71,7 +72,7 @@ from tidelog.replication.metadata_changes import MetadataChanges
 from tidelog.replication.moves import MoveFlush, ReplicaMoves
 from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
-from tidelog.replication.produce_path import ProducePath
+from tidelog.replication.produce_path import NOTHING_JUDGED, ProducePath
 from tidelog.replication.producer_expiry import ProducerExpiry
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.retention import Retention
@@ -236,13 +237,17 @@ class Replicas:
         wall_ms: int,
         *,
         bumps_epoch: bool = False,
+        judged: Mapping[int, Judged] = NOTHING_JUDGED,
     ) -> None:
         """Appends; the `Reply` follows, at once or when the high watermark has passed.
 
-        `bumps_epoch`: the producer is of transaction version 2 (KIP-890)."""
+        `bumps_epoch`: the producer is of transaction version 2 (KIP-890). `judged`: what is known
+        of batches, by their places in the request."""
         self._stir()
         self.work.on_input()
-        self._produce.produce(request, reply_to, now, wall_ms, bumps_epoch=bumps_epoch)
+        self._produce.produce(
+            request, reply_to, now, wall_ms, bumps_epoch=bumps_epoch, judged=judged
+        )
 
     def append_as_coordinator(
         self,

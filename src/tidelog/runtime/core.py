@@ -18,6 +18,7 @@ STEPS: Final[dict[type, str]] = {
     effects.KeysFetched: "keys fetched",
     effects.TokenFetched: "token fetched",
     effects.StoresChecked: "stores checked",
+    effects.Computed: "computed",
     effects.StopRequested: "stop requested",
 }
 """What an input is called as a step of its turn, until the core names another."""

@@ -30,6 +30,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.trace import Level
 from tidelog.limits import CLOSE_LINGER_MS, MAX_UNSENT_BYTES
 from tidelog.runtime import clock
+from tidelog.runtime.computing import Computing
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.core import STEPS, Core
 from tidelog.runtime.dial import dial
@@ -96,6 +97,10 @@ class Driver:
         self.handshakes = Handshakes(loop)
         # By the number of their disks: one that hangs or has failed does not keep the others.
         self._flushers = dict(self._make_flushers(disks))
+        self._computing = Computing(
+            answer=partial(self._from_thread, self._receive),
+            fail=partial(self._from_thread, self._stop_for_bug),
+        )
         self.turns = TurnTimes(core.steps, warn=(events or log).emit)
         self._wall = clock.WallOffset()
         # Fetches keys and tokens; `None` where no listener has any.
@@ -140,6 +145,7 @@ class Driver:
             effects.OnDisk: self._on_disk,
             effects.RefreshKeys: self._refresh_keys,
             effects.CheckStores: self._check_new_stores,
+            effects.Compute: self._computing.submit,
             effects.UseStores: lambda effect: self._report(self._network.tls.use(effect.settings)),
             effects.Exit: self._exit,
         }

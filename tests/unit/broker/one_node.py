@@ -24,6 +24,8 @@ from tidelog.env.effects import (
     Close,
     Closed,
     CloseReason,
+    Compute,
+    Computed,
     Connect,
     Connected,
     Effect,
@@ -111,6 +113,9 @@ class OneNode:
         self.connects: list[Connect] = []
         self.refreshes: list[str] = []
         self.stores: list[CheckStores | UseStores] = []
+        self.computes: list[Compute] = []
+        # Whether a test says when that is done (`compute`).
+        self.computes_later = False
         self.sent: dict[int, bytearray] = defaultdict(bytearray)
         self._reaches_itself = reaches_itself
         # The node's connections to itself: each end to the other one.
@@ -173,8 +178,17 @@ class OneNode:
                 self.stores.append(effect)
             case RefreshKeys(url):
                 self.refreshes.append(url)
+            case Compute():
+                self.computes.append(effect)
+                if not self.computes_later:
+                    self.compute()
             case Exit():
                 self.exits.append(effect)
+
+    def compute(self) -> None:
+        """Does what is to be done beside the loop; the tick behind it is the caller's."""
+        effect = self.computes.pop(0)
+        self.node.receive(Computed(effect.subject, effect.function()), self.now)
 
     def _make_durable(self, number: int, work: Flush | Replace) -> None:
         disk = self.disks[number]

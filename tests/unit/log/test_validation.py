@@ -9,7 +9,7 @@ from tests.unit.log.harness import WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_INSPECTED_RECORDS
-from tidelog.log.validation import Inside, check_client_batch
+from tidelog.log.validation import AT_ONCE, Inside, check_client_batch, judge, looks_inside
 from tidelog.log.values import InvalidRecords
 from tidelog.records.batch import LOG_APPEND_TIME, build_batch, decode_batch, read_header, stamp
 from tidelog.records.compression import Codec
@@ -191,6 +191,42 @@ def test_looking_inside_is_paid_for_once_and_also_where_it_fails() -> None:
     with pytest.raises(InvalidRecords):
         bench.log.append_as_leader(_bombs()[0], 0, WALL_MS)
     assert bench.log.inspection_work > 1024 + 1 + 4000
+
+
+def test_what_is_judged_before_is_appended_or_refused_as_ever() -> None:
+    """Goal: the same batches, the same refusals, and a batch that is packed anew."""
+    bench = LogBench(replace(COMPACTED, compression_type="gzip"))
+    packed = build_batch([Record(WALL_MS, b"k", bytes(1 << 20))], codec=Codec.ZSTD)
+    assert judge(packed, bench.log.config, WALL_MS, AT_ONCE) is None
+    judged = judge(packed, bench.log.config, WALL_MS)
+    assert judged is not None and judged.header.codec == Codec.GZIP
+    assert bench.log.append_as_leader(packed, 0, WALL_MS, judged=judged).last_offset == 0
+    assert decode_batch(read_all(bench.log))[0].value == bytes(1 << 20)
+    for bad in (build_batch([Record(WALL_MS, None, b"v")]), batch(3)[:-1] + b"\xff"):
+        refused = judge(bad, bench.log.config, WALL_MS, AT_ONCE)
+        assert refused is not None
+        with pytest.raises(ProtocolError) as caught:
+            bench.log.append_as_leader(bad, 0, WALL_MS, judged=refused)
+        assert caught.value.code is _code(bad, COMPACTED)
+    assert bench.log.log_end_offset == 1
+
+
+def test_the_header_decides_unless_topic_or_times_ask_for_more() -> None:
+    """Goal: exactly the batches that a check looks into are said to be looked into."""
+    header = read_header(batch(3))
+    configs = {
+        LogConfig(): False,
+        LogConfig(compression_type="uncompressed"): False,
+        LogConfig(compression_type="zstd"): True,
+        COMPACTED: True,
+        LogConfig(message_timestamp_before_max_ms=10): True,
+        LogConfig(message_timestamp_type="LogAppendTime"): False,
+    }
+    for config, looks in configs.items():
+        assert looks_inside(header, config, WALL_MS) is looks, config
+        seen = judge(batch(3), config, WALL_MS)
+        assert seen is not None and bool(seen.work) is looks, config
+    assert looks_inside(read_header(batch(1, WALL_MS * 2)), LogConfig(), WALL_MS)
 
 
 def test_a_lying_body_does_not_hurt_the_log() -> None:

@@ -7,7 +7,10 @@ from tests.unit.broker.one_node import OneNode
 from tests.unit.broker.scripted_coordinator import ScriptedCoordinator
 from tidelog.errors import ErrorCode
 from tidelog.model import ZERO_TOPIC_ID
+from tidelog.records.batch import build_batch
+from tidelog.records.compression import Codec
 from tidelog.records.control import EndTxnMarker
+from tidelog.records.record import Record
 from tidelog.replication.messages import MarkerToWrite
 from tidelog.wire import produce as wire_produce
 from tidelog.wire.produce import ProducePartition, ProduceRequest
@@ -18,11 +21,11 @@ ADDS, OLD = 12, 11
 class Bench:
     """A node, its coordinator, and a producer without patience."""
 
-    def __init__(self, version=OLD, **settings):
+    def __init__(self, version=OLD, topic=None, **settings):
         self.node = OneNode(**settings)
         self.coordinator = ScriptedCoordinator(self.node)
         self.wire = self.node.client()
-        self.wire.create_topic("t", 2)
+        self.wire.create_topic("t", 2, **(topic or {}))
         self.version = version
         self._sent = 0
 
@@ -73,6 +76,29 @@ def test_the_first_batch_waits_and_the_next_does_not(version, verify_only):
     assert (bench.log.log_end_offset, bench.log.last_stable_offset) == (1, 0)
     bench.send(transactional(1))
     assert bench.codes() == [[ErrorCode.NONE]] and bench.coordinator.listen() == []
+
+
+def test_a_large_batch_is_looked_into_once_and_before_the_coordinator_is_asked():
+    bench = Bench(topic={"cleanup_policy": "compact"})
+    bench.node.computes_later = True
+    records = [Record(1, b"k", bytes(1 << 20))]
+    bench.send(
+        build_batch(
+            records,
+            codec=Codec.ZSTD,
+            producer_id=5,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+    )
+    assert bench.coordinator.listen() == []
+    bench.node.compute()
+    bench.node.settle()
+    assert len(bench.coordinator.listen()) == 1
+    bench.coordinator.answer()
+    assert bench.codes() == [[ErrorCode.NONE]]
+    assert not bench.node.computes and bench.log.inspection_work == 0
 
 
 @pytest.mark.parametrize("acks", [-1, 1])

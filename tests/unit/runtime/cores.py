@@ -12,6 +12,8 @@ from tidelog.env.effects import (
     Chunk,
     Close,
     Closed,
+    Compute,
+    Computed,
     Connect,
     Connected,
     Effect,
@@ -33,7 +35,8 @@ class EchoCore:
     """Echoes lines. Some lines are commands:
 
     `slice FILE POS LEN` sends a file's bytes, `late MS TEXT` answers after a time, `bye` answers
-    and closes, `bug` breaks an assertion, `dial HOST PORT` connects and reports how it went.
+    and closes, `bug` breaks an assertion, `dial HOST PORT` connects and reports how it went,
+    `compute TEXT` has the text turned round beside the loop.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -69,6 +72,9 @@ class EchoCore:
                 self.send(self.dials[connection], b"connected")
             case Closed(connection, reason) if connection < 0:
                 self.send(self.dials[connection], reason.name.encode())
+            case Computed(connection, text):
+                assert isinstance(connection, int) and isinstance(text, bytes)
+                self.send(connection, text)
             case StopRequested():
                 self.effects.emit(Exit(0, "asked to"))
         self.inputs.append(event)
@@ -95,6 +101,8 @@ class EchoCore:
                 self.effects.emit(Close(connection))
             case [b"bug"]:
                 raise AssertionError("the core is broken")
+            case [b"compute", text]:
+                self.effects.emit(Compute(lambda: text[::-1], connection))
             case [b"dial", host, port]:
                 self.dials[self.next_dial] = connection
                 self.effects.emit(Connect(self.next_dial, host.decode(), int(port), "PLAINTEXT"))

@@ -30,6 +30,13 @@ def test_bytes_go_in_and_answers_come_out_in_order() -> None:
     assert running.core.ticks < 2000
 
 
+def test_what_is_computed_beside_the_loop_comes_back_in_order() -> None:
+    with running_driver() as running:
+        client = running.client()
+        client.write(b"compute abc\ncompute def\n")
+        assert [client.line(), client.line()] == [b"cba", b"fed"]
+
+
 def test_a_stop_request_ends_the_driver_with_the_cores_code() -> None:
     with running_driver() as running:
         client = running.client()

@@ -15,21 +15,26 @@ that is the only way for the client to notice. On NOT_LEADER_OR_FOLLOWER the ans
 leader that the metadata knows, with its endpoint (KIP-951, version 10 and up). Without a leader it
 names none, where Kafka names -1: no client can use that, and librdkafka warns about it.
 
+Batches that take long to look into are validated first, beside the loop (`broker/inspections.py`).
+
 A request whose batches are at fault leaves one log line, whatever its acks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from tidelog.broker.api import transaction_errors
 from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
-from tidelog.broker.api.needs import HasClock, HasImage, HasReplicas, HasTrace
+from tidelog.broker.api.needs import HasClock, HasImage, HasInspections, HasReplicas, HasTrace
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.events import BatchesRefused
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.log.validation import Judged
 from tidelog.model import INTERNAL_TOPICS
 from tidelog.records.batch import (
     CODEC_MASK,
@@ -70,7 +75,7 @@ _FLAGS_AT: Final = CRC_START + 1
 """The low byte of a batch's attributes: codec and flags."""
 
 
-class Node(HasClock, HasImage, HasReplicas, HasTrace, Protocol):
+class Node(HasClock, HasImage, HasInspections, HasReplicas, HasTrace, Protocol):
     """What Produce needs."""
 
 
@@ -112,8 +117,26 @@ def handle(
             refused.append(_failed(found, code))
     call = ProduceCall(context, request.acks, refused)
     accepted = request._replace(partitions=partitions)
-    bumps_epoch = version >= transaction_errors.FIRST_PRODUCE_THAT_ADDS
-    node.replicas.produce(accepted, call, now, node.wall_ms(now), bumps_epoch=bumps_epoch)
+    bumps_epoch, wall_ms = version >= transaction_errors.FIRST_PRODUCE_THAT_ADDS, node.wall_ms(now)
+    if any(map(node.inspections.may_be_long, partitions)):
+        go_on = partial(_go_on, node, call, bumps_epoch)
+        node.inspections.look(accepted, context.connection, go_on, now=now, wall_ms=wall_ms)
+    else:
+        node.replicas.produce(accepted, call, now, wall_ms, bumps_epoch=bumps_epoch)
+
+
+def _go_on(
+    node: Node,
+    call: ProduceCall,
+    bumps_epoch: bool,
+    request: ProduceRequest,
+    judged: Mapping[int, Judged],
+    now: Instant,
+) -> None:
+    """What can be known of the batches is known."""
+    node.replicas.produce(
+        request, call, now, node.wall_ms(now), bumps_epoch=bumps_epoch, judged=judged
+    )
 
 
 def _is_denied_transaction(context: RequestContext, request: ProduceRequest) -> bool:

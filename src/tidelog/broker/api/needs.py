@@ -11,6 +11,7 @@ from tidelog.broker.api.registry import Registry
 from tidelog.broker.auto_topics import AutoTopics
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
+from tidelog.broker.inspections import Inspections
 from tidelog.broker.logins import Logins
 from tidelog.broker.metadata_rows import MetadataRows
 from tidelog.broker.producer_ids import ProducerIds
@@ -107,6 +108,12 @@ class HasImage(Protocol):
     """The newest committed metadata that the replicas have applied."""
 
     image: MetadataImage
+
+
+class HasInspections(Protocol):
+    """The requests that wait until their batches were looked into."""
+
+    inspections: Inspections
 
 
 class HasProducerIds(Protocol):

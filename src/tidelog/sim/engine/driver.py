@@ -230,6 +230,8 @@ class Driver:
                 self._begin_flush(host)
             case effects.HoldReading():
                 pass
+            case effects.Compute():
+                self._compute(host, effect)
             case effects.Exit(code, message):
                 host.exit_code, host.exit_message = code, message
                 self._on_ended(host)
@@ -247,6 +249,16 @@ class Driver:
             self.deliver(host, life, effects.Connected(connection_id) if up else refused)
 
         self._network.connect((host.name, connection_id), (target, port), wanted, done)
+
+    def _compute(self, host: Host, effect: effects.Compute) -> None:
+        """What a thread beside the loop does takes a drawn time, and is not the loop's."""
+        life, (shortest, longest) = host.life, host.flush_ms
+
+        def done() -> None:
+            if host.life == life:
+                self.deliver(host, life, effects.Computed(effect.subject, effect.function()))
+
+        self._simulation.at(self._prng.between(shortest, longest), done)
 
     def _begin_flush(self, host: Host) -> None:
         if host.flushing or not (host.metadata_queue or host.disk_queue):

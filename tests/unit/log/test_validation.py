@@ -144,6 +144,17 @@ def test_topics_with_their_own_codec_recompress() -> None:
     assert bench.log.append_as_leader(own, 0, WALL_MS).size_bytes == len(own)
 
 
+def test_a_timestamp_beyond_64_bits_is_refused_where_a_batch_is_packed_anew() -> None:
+    """Goal: a base that is near the end and a delta: the sum has no place in a header."""
+    data = build_batch([Record(5, b"k", b"v"), Record(6, b"k", b"v")])
+    late = _patched(27, (2**63 - 1).to_bytes(8, "big"), data)
+    bench = LogBench(LogConfig(compression_type="zstd"))
+    with pytest.raises(InvalidRecords) as caught:
+        bench.log.append_as_leader(late, 0, WALL_MS)
+    assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
+    assert bench.log.log_end_offset == 0
+
+
 def test_unreadable_bodies_are_refused_where_they_must_be_read() -> None:
     """Goal: in a compacted topic a lying body is INVALID_RECORD; elsewhere the header rules and
     the batch is the reader's problem (the documented deviation)."""

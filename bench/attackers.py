@@ -14,6 +14,7 @@ and a user who may use the topic `bait` alone:
 - `slow-writers`: 200 connections announce requests of 100 MB, send 4 MB at once, then little;
 - `slow-readers`: 50 connections ask for all of the topic a hundred times and read nothing;
 - `bombs`: batches of a few KB that inflate to gigabytes, where the broker has to look inside;
+- `crowds`: likewise batches of a few KB with as many records as a broker looks at;
 - `shout`: 20 connections write and read as fast as they are let.
 
 The process runs at the lowest priority: on a machine of its own it would cost the nodes nothing.
@@ -26,13 +27,14 @@ import ssl
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from tidelog.client import ClientSecurity
 from tidelog.config import parse_properties
+from tidelog.limits import MAX_INSPECTED_RECORDS
 from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
@@ -249,9 +251,26 @@ def bombs_of() -> list[bytes]:
     return made
 
 
+def crowds_of() -> list[bytes]:
+    """Most records that a broker looks at, in each codec that is not the topic's."""
+    now = time.time_ns() // 1_000_000
+    records = [Record(now, b"k", b"")] * MAX_INSPECTED_RECORDS
+    codecs = (Codec.GZIP, Codec.LZ4, Codec.SNAPPY)
+    return [produce_of(PACKED, build_batch(records, codec=codec), 7) for codec in codecs]
+
+
 async def bombs(target: Target) -> None:
     """Batches that inflate."""
-    made = await asyncio.to_thread(bombs_of)
+    await packed(target, await asyncio.to_thread(bombs_of))
+
+
+async def crowds(target: Target) -> None:
+    """Batches of many records."""
+    await packed(target, await asyncio.to_thread(crowds_of))
+
+
+async def packed(target: Target, made: Sequence[bytes]) -> None:
+    """Four connections send these requests, one after the other."""
 
     async def step() -> None:
         reader, writer = await log_in(target)
@@ -295,6 +314,7 @@ KINDS: Final[dict[str, Callable[[Target], Awaitable[None]]]] = {
     "slow-writers": slow_writers,
     "slow-readers": slow_readers,
     "bombs": bombs,
+    "crowds": crowds,
     "shout": shout,
 }
 

@@ -21,7 +21,6 @@ from typing import Final
 
 from tidelog.env.effects import Compute, Computed
 
-
 _SWITCH_S: Final = 0.0005
 """How long one thread keeps the interpreter while another one wants it."""
 

@@ -10,7 +10,8 @@ from tests.interop.kafka_node import KafkaNode
 from tests.interop.records import START_TIMEOUT_S
 from tidelog.testing import LocalCluster
 
-collect_ignore = [] if shutil.which("kcat") else ["test_kcat.py"]
+_NEEDS = {"test_kcat.py": "kcat", "test_franz_go_tests.py": "go"}
+collect_ignore = [test for test, program in _NEEDS.items() if shutil.which(program) is None]
 
 
 @pytest.fixture(scope="session")

@@ -93,7 +93,7 @@ def make_java() -> None:
         _run(
             [java, *compiler, *where, *map(str, sorted(source.glob("*.java")))],
             "Java does not compile the client",
-            "a Java without the module `jdk.compiler` is no JDK: install one",
+            "install a JDK: this Java may have no compiler (module `jdk.compiler`)",
         )
 
     java = str(find_java(os.environ).executable)

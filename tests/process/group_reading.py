@@ -146,7 +146,7 @@ class Observer:
         self.went_back: list[tuple[int, int, int]] = []
 
     def look(self) -> None:
-        """Asks the coordinator once; no answer is no news."""
+        """Asks the coordinator once; without an answer nothing is known."""
         wanted = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         try:
             found = self._consumer.committed(wanted, timeout=10)

@@ -128,7 +128,7 @@ class Inspections:
         """The driver has looked into a batch of the request that is first."""
         first, found = self._waiting[0], computed.result
         assert computed.subject is first, f"{computed} is not of the first request"
-        assert isinstance(found, Judged), f"{found} is no verdict"
+        assert isinstance(found, Judged), f"{found} is not a verdict"
         place, _ = first.left.popleft()
         # It has not taken any of this turn.
         first.judged[place] = found._replace(work=0)

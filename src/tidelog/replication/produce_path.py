@@ -23,7 +23,7 @@ Source: KIP-679, KIP-966; Kafka's ReplicaManager for the error codes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError, StorageError
@@ -49,7 +49,9 @@ from tidelog.wire.produce import (
 
 ACKS_ALL: Final = -1
 _ACKS: Final = frozenset((ACKS_ALL, 0, 1))
-NOTHING_JUDGED: Final[Mapping[int, Judged]] = {}
+JudgedByPlace: TypeAlias = Mapping[int, Judged]
+"""What is known of the batches of a request, by their places in it."""
+NOTHING_JUDGED: Final[JudgedByPlace] = {}
 """Batches are validated where they are appended."""
 
 _Waiting = tuple[Partition, int, int]
@@ -86,7 +88,7 @@ class ProducePath:
         wall_ms: int,
         *,
         bumps_epoch: bool,
-        judged: Mapping[int, Judged] = NOTHING_JUDGED,
+        judged: JudgedByPlace = NOTHING_JUDGED,
     ) -> None:
         """Appends what can be appended; answers at once or leaves the request waiting. `judged`:
         what is known of batches, by their places in the request."""

@@ -50,7 +50,6 @@ from tidelog.limits import MAX_PARTITIONS_READ_PER_TURN
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directories import LogDirectories
 from tidelog.log.partition_directories import RenamesForgotten
-from tidelog.log.validation import Judged
 from tidelog.log.values import HighWatermarksSaved, LogFlush
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import MetadataImage
@@ -72,7 +71,7 @@ from tidelog.replication.metadata_changes import MetadataChanges
 from tidelog.replication.moves import MoveFlush, ReplicaMoves
 from tidelog.replication.offset_queries import epoch_end, list_offset
 from tidelog.replication.partition import Partition
-from tidelog.replication.produce_path import NOTHING_JUDGED, ProducePath
+from tidelog.replication.produce_path import NOTHING_JUDGED, JudgedByPlace, ProducePath
 from tidelog.replication.producer_expiry import ProducerExpiry
 from tidelog.replication.quarantine import Quarantine
 from tidelog.replication.retention import Retention
@@ -237,12 +236,10 @@ class Replicas:
         wall_ms: int,
         *,
         bumps_epoch: bool = False,
-        judged: Mapping[int, Judged] = NOTHING_JUDGED,
+        judged: JudgedByPlace = NOTHING_JUDGED,
     ) -> None:
-        """Appends; the `Reply` follows, at once or when the high watermark has passed.
-
-        `bumps_epoch`: the producer is of transaction version 2 (KIP-890). `judged`: what is known
-        of batches, by their places in the request."""
+        """Appends; the `Reply` follows, at once or when the high watermark has passed. With
+        `bumps_epoch` the producer is of transaction version 2 (KIP-890). `judged`: by places."""
         self._stir()
         self.work.on_input()
         self._produce.produce(

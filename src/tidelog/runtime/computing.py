@@ -1,4 +1,4 @@
-"""The thread for what takes too long for a turn of the loop, and is no work of a disk.
+"""The thread for what takes too long for a turn of the loop, and is not the work of a disk.
 
 It takes `Compute` effects and answers them in order. What they call spends its time in libraries
 that let Python's other threads run meanwhile; what is Python itself shares the interpreter with the

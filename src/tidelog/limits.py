@@ -24,9 +24,9 @@ MAX_HELD_REQUEST_BYTES: Final = 256 << 20
 whole, or wait for their turn; beyond it the connection is closed whose request is under way for
 longest."""
 
-MAX_FETCHED_BYTES: Final = 8 << 20
-"""Records of one answer to a consumer, however much it asks for, but at least one batch: to read
-them takes a node some milliseconds."""
+MAX_FETCHED_BYTES: Final = 2 << 20
+"""Records of one answer to a consumer, however much it asks for, but at least one batch: to read,
+check and encrypt them takes a node some milliseconds."""
 
 MAX_TURNS_PER_TICK: Final = 8
 """Connections with requests left over that get a turn in one tick; the others are first next
@@ -51,7 +51,7 @@ MAX_INSPECTED_AT_ONCE_BYTES: Final = 128 << 10
 loop, one at a time, and what its client sends behind it waits (`broker/inspections.py`)."""
 
 MAX_INSPECTED_AT_ONCE_RECORDS: Final = 1000
-"""Records of such a batch."""
+"""Records of such a batch; one with more is looked into beside the loop likewise."""
 
 TAIL_CACHE_BYTES: Final = 4 << 20
 """Per log: the newest batches kept in memory for followers; the oldest are dropped first."""

@@ -164,11 +164,10 @@ def _bounded(
     if request.replica_id >= 0:
         return request
     max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes, MAX_FETCHED_BYTES)
-    min_bytes = request.min_bytes
     if node.throttling.is_on:
         max_bytes = node.throttling.most_fetched_bytes(context, max_bytes, now)
-        min_bytes = min(min_bytes, max_bytes)
-    return request._replace(max_bytes=max_bytes, min_bytes=min_bytes)
+    # As Kafka: a client that wants more than it may get does not wait in vain.
+    return request._replace(max_bytes=max_bytes, min_bytes=min(request.min_bytes, max_bytes))
 
 
 def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:

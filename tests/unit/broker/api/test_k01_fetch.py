@@ -167,6 +167,18 @@ def test_consumers_are_capped_by_the_broker(wire):
     assert len(BATCH) <= answer.records_bytes <= 1024
 
 
+def test_who_waits_for_more_than_an_answer_may_have_is_answered_when_it_is_full():
+    node = OneNode(fetch_max_bytes="1024")
+    client = node.client()
+    client.create_topic("t", 2)
+    for _ in range(20):
+        produce(client, 9)
+    before = node.now
+    asked = request(wanted(node), max_bytes=1 << 30, min_bytes=1 << 20, max_wait_ms=5000)
+    (answer,) = fetch(client, 12, asked).partitions
+    assert answer.records_bytes and node.now == before
+
+
 def test_the_first_batch_comes_whole_above_every_limit(node, wire):
     produce(wire, 9)
     small = wanted(node)._replace(max_bytes=1)

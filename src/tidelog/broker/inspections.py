@@ -15,7 +15,8 @@ looked into in vain is refused then.
 
 Bounds. One request is looked into at a time, in the order of arrival, so only one body is inflated
 in memory. A connection has one such request, whose bytes count as held (`Connections.hold`). A
-request whose connection has ended before it is done is dropped: nothing was acknowledged.
+request whose connection has ended before it is done is dropped: nothing was acknowledged. One
+without acks is appended all the same, since its client may have closed after its last batch.
 
 Invariant: a connection waits for exactly one request here, or for none (*InspectedOnce*).
 """
@@ -57,6 +58,11 @@ class _Inspection:
     judged: dict[int, Judged]
     # What is to be looked into still, by its place in the request.
     left: deque[tuple[int, Callable[[], Judged | None]]] = field(default_factory=deque)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is to be appended still."""
+        return self.connection.open or self.request.acks == 0
 
 
 class Inspections:
@@ -132,17 +138,18 @@ class Inspections:
         place, _ = first.left.popleft()
         # It has not taken any of this turn.
         first.judged[place] = found._replace(work=0)
-        if not first.left or not first.connection.open:
+        if not first.left or not first.is_wanted:
             self._waiting.popleft()
-            if first.connection.open:
+            if first.is_wanted:
                 first.go_on(first.request, first.judged, now)
+            if first.connection.open:
                 self._connections.end_inspection(first.connection)
         self._look_into_next()
 
     def _look_into_next(self) -> None:
         while self._waiting:
             first = self._waiting[0]
-            if first.connection.open:
+            if first.is_wanted:
                 self._effects.emit(Compute(first.left[0][1], first))
                 return
             self._waiting.popleft()

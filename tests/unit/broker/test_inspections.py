@@ -187,6 +187,20 @@ def test_one_request_at_a_time_and_those_of_closed_connections_not_at_all():
     assert not node.computes
 
 
+def test_a_last_batch_without_acks_outlives_its_connection():
+    node = node_with(cleanup_policy="compact")
+    first, last = node.client(), node.client()
+    send(first, 0, packed())
+    send(last, 1, packed(), acks=0)
+    for wire in (first, last):
+        node.receive(Closed(wire.connection_id, CloseReason.PEER))
+    compute(node)
+    assert log_of(node).log_end_offset == 0
+    compute(node)
+    assert log_of(node).log_end_offset == 1
+    assert not node.computes
+
+
 def test_all_batches_of_a_request_are_appended_together():
     node = OneNode()
     wire = node.client()

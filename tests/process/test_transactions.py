@@ -29,6 +29,9 @@ PATIENCE_S = 60
 ABANDONED_MS = 4_000
 """The timeout of a transaction that is left open: long enough to be seen before."""
 PER_TRANSACTION = 50
+IDLE = {"connections.max.idle.ms": "3000"}
+"""librdkafka may miss that a group's coordinator is there again, and then waits for the next event
+of any connection: once that came after ten minutes, when a node closed one that was idle."""
 
 
 def settings(cluster, **more):
@@ -110,7 +113,7 @@ def read_back(cluster):
 
 
 def test_a_copy_is_exact_though_leaders_and_coordinators_die(tmp_path):
-    with LocalCluster(brokers=3, data_dir=tmp_path / "cluster") as cluster:
+    with LocalCluster(brokers=3, data_dir=tmp_path / "cluster", config=IDLE) as cluster:
         for topic in (SOURCE, COPY):
             cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=3)
         fill(cluster)

@@ -82,7 +82,8 @@ def read_some(future: Log, current: Log, most_bytes: int) -> Buffer:
 
 
 def follow_bounds(future: Log, current: Log) -> None:
-    """Takes over configuration, high watermark, log start, and that offsets may be missing."""
+    """Takes over configuration, high watermark, log start, where epochs begin, and that offsets may
+    be missing."""
     if future.config is not current.config:
         future.reconfigure(current.config)
     if current.cleaned_to >= 0 and future.cleaned_to < 0:
@@ -90,6 +91,8 @@ def follow_bounds(future: Log, current: Log) -> None:
     future.update_high_watermark(current.high_watermark)
     if future.log_start_offset < current.log_start_offset <= future.high_watermark:
         future.maybe_raise_log_start_offset(current.log_start_offset)
+    if future.log_start_offset == current.log_start_offset:
+        future.epochs.take_over(current.epochs, future.log_end_offset)
 
 
 def is_complete(future: Log, current: Log) -> bool:

@@ -113,6 +113,15 @@ class LeaderEpochCache:
         index = bisect_right(self._starts, offset)
         return self._epochs[index - 1] if index else NO_EPOCH
 
+    def take_over(self, other: "LeaderEpochCache", log_end_offset: int) -> None:
+        """Becomes that of a log of which this one has all records below `log_end_offset`. Records
+        alone do not show where an epoch begins: of a cleaned log the first ones may be gone."""
+        count = bisect_left(other._starts, log_end_offset)
+        epochs, starts = other._epochs[:count], other._starts[:count]
+        if (epochs, starts) != (self._epochs, self._starts):
+            self._epochs, self._starts = epochs, starts
+            self._write()
+
     def truncate_from_end(self, end_offset: int) -> bool:
         """Drops entries that start at or above `end_offset`, the log's end; returns whether there
         were any."""

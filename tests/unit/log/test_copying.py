@@ -8,6 +8,7 @@ from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch
 from tidelog.log import copying
 from tidelog.log.log import Log
 from tidelog.model import TopicPartition
+from tidelog.records.batch import stamp
 
 COPY = TopicPartition("copy", 0)
 
@@ -99,6 +100,26 @@ def test_an_epoch_that_has_no_record_yet_is_handed_over(count: int) -> None:
     copying.hand_over(pair.log, pair.copy)
     assert pair.copy.epochs.entries == pair.log.epochs.entries
     assert pair.copy.end_offset_for_epoch(8).end_offset == count
+
+
+@pytest.mark.parametrize("later", [0, 2])
+def test_epochs_begin_where_they_began_though_their_first_records_are_gone(later: int) -> None:
+    """Seed 64291893: the first records of an epoch were compacted away, and the copy's epoch began
+    with the first one that was left. A replica that came back with a record of the epoch before, at
+    an offset that had been overwritten since, was not asked to cut it."""
+    pair = Pair(10)
+    pair.log.note_gaps()
+    pair.log.assign_epoch(3, 10)
+    pair.log.assign_epoch(4, 12)
+    pair.log.append_as_follower(stamp(batch(), 14, 4), 4)
+    pair.write(later, epoch=6)
+    pair.copy_all()
+    assert copying.is_complete(pair.copy, pair.log)
+    assert pair.copy.epochs.entries == pair.log.epochs.entries
+    assert pair.copy.end_offset_for_epoch(0).end_offset == 10
+    assert pair.copied == (0, 15 + later)
+    copying.hand_over(pair.log, pair.copy)
+    assert pair.copy.epochs.entries == pair.log.epochs.entries
 
 
 def test_a_long_copy_goes_a_few_segments_at_a_time() -> None:

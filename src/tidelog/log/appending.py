@@ -23,7 +23,7 @@ from tidelog.log.rolling import roll
 from tidelog.log.segment import BatchSpan
 from tidelog.log.state import LogState
 from tidelog.log.truncation import truncate_fully_and_start_at
-from tidelog.log.validation import Inside, Judged, check_client_batch, recompress
+from tidelog.log.validation import Judged, judge
 from tidelog.log.values import AppendOrigin, AppendResult, FollowerAppend
 from tidelog.model import NO_TIMESTAMP
 from tidelog.records import batch as batches
@@ -50,20 +50,11 @@ def append_as_leader(
 
     `bumps_epoch`: a marker brings the epoch of the producer's next transaction (KIP-890).
     `judged`: the batch was validated already."""
-    config = state.config
-    if judged is not None:
-        state.inspection_work += judged.work
-        records, header = judged.records, judged.header
-    elif origin is AppendOrigin.CLIENT:
-        inside = Inside(records)
-        try:
-            header = check_client_batch(records, config, wall_ms, inside)
-            if config.compression_type != "producer":
-                rebuilt = recompress(inside, header, config)
-                if rebuilt is not None:
-                    records, header = rebuilt, read_header(rebuilt)
-        finally:
-            state.inspection_work += inside.work
+    if origin is AppendOrigin.CLIENT:
+        found = judge(records, state.config, wall_ms) if judged is None else judged
+        assert found is not None, f"{state.topic_partition}: a batch was not looked into"
+        state.inspection_work += found.work
+        records, header = found.records, found.header
     else:
         header = read_header(records)
         assert header.size_bytes == len(records), f"{len(records)} bytes, one batch expected"

@@ -144,13 +144,24 @@ class Inside:
 
 def looks_inside(header: BatchHeader, config: LogConfig, wall_ms: int) -> bool:
     """Whether the header does not decide about a batch."""
-    codec = CODEC_BY_NAME.get(config.compression_type, header.codec)
-    if codec != header.codec or "compact" in config.cleanup_policy:
-        return True
+    return (
+        "compact" in config.cleanup_policy
+        or _codec_instead(header, config) is not None
+        or _has_times_to_check(header, config, wall_ms)
+    )
+
+
+def _has_times_to_check(header: BatchHeader, config: LogConfig, wall_ms: int) -> bool:
     if config.message_timestamp_type != "CreateTime":
         return False
     newest = wall_ms + config.message_timestamp_after_max_ms
     return header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX
+
+
+def _codec_instead(header: BatchHeader, config: LogConfig) -> Codec | None:
+    """The topic's own codec, if the batch is in another one."""
+    codec = CODEC_BY_NAME.get(config.compression_type)
+    return None if codec == header.codec else codec
 
 
 def judge(
@@ -190,10 +201,8 @@ def check_client_batch(
         _check_header(header)
     if count * MIN_RECORD_BYTES > size_bytes - HEADER_BYTES:
         _check_room(header, size_bytes - HEADER_BYTES)
-    if config.message_timestamp_type == "CreateTime":
-        newest = wall_ms + config.message_timestamp_after_max_ms
-        if header.max_timestamp > newest or config.message_timestamp_before_max_ms != LONG_MAX:
-            _check_times(inside, header, config, wall_ms)
+    if _has_times_to_check(header, config, wall_ms):
+        _check_times(inside, header, config, wall_ms)
     if "compact" in config.cleanup_policy:
         _check_keys(inside, header)
     return header
@@ -276,8 +285,8 @@ def _check_keys(inside: Inside, header: BatchHeader) -> None:
 
 def recompress(inside: Inside, header: BatchHeader, config: LogConfig) -> bytes | None:
     """The batch in the topic's own codec; `None` when it is in the right one already."""
-    codec = CODEC_BY_NAME.get(config.compression_type)
-    if codec is None or codec == header.codec:
+    codec = _codec_instead(header, config)
+    if codec is None:
         return None
     # The header's may be wrong, and clients ask for records by their times.
     max_timestamp = max(record.timestamp for record in inside.records(header))

@@ -22,6 +22,9 @@ SKIPPED: Final = {
     # It wants a broker that does not list version 0 of Produce, as Kafka 4 does.
     "TestIssueProduceBrokerTooOldFailsRecords",
 }
+UNSURE: Final = "Test848RegexBrokerResolves"
+"""It stops reading at its second topic, and counts `__consumer_offsets` among them: on Apache Kafka
+4.3.1 it failed in 23 of 100 runs. What it is about has `test_k68_consumer_group_heartbeat.py`."""
 RECORDS: Final = 20_000
 """That the chains pass on; 500,000 where nothing else is said."""
 TIMEOUT_S: Final = 170
@@ -33,7 +36,10 @@ record of the chain may be given up, which waits for it for ever."""
 def test_they_pass(tmp_path: Path) -> None:
     with LocalCluster(brokers=3, data_dir=tmp_path / "cluster", config=CONFIG) as cluster:
         done = subprocess.run(
-            [*GO_TEST, "-v", "-count=1", f"-timeout={TIMEOUT_S}s", FRANZ_GO_PACKAGE],
+            [
+                *(*GO_TEST, "-v", "-count=1", f"-timeout={TIMEOUT_S}s"),
+                *(f"-skip=^{UNSURE}$", FRANZ_GO_PACKAGE),
+            ],
             env=os.environ
             | {
                 "KGO_SEEDS": cluster.bootstrap_servers,
@@ -54,5 +60,5 @@ def _named(result: str, output: str) -> set[str]:
 
 
 def _failures(output: str) -> str:
-    """Names of tests that failed, with the lines behind them."""
-    return "\n".join(re.findall(r"^ *--- FAIL: .*(?:\n +\S.*)*", output, re.MULTILINE))
+    """Names of tests that failed, and what tests said: with `-v` that stands before the name."""
+    return "\n".join(re.findall(r"^ *--- FAIL: .*|^ +\w+_test\.go:\d+: (?!deleting ).*", output, re.M))

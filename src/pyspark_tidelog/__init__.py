@@ -56,7 +56,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     def reader(self, schema: StructType) -> DataSourceReader:
         with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=False)
-            columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
+            columns = _chosen_columns(schema)
         from pyspark_tidelog.batch import FilteringTopicReader, TopicReader
 
         kind = FilteringTopicReader if spark_columns.filters_are_pushed() else TopicReader
@@ -83,7 +83,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         """A micro-batch reader for the columns of `schema`; with limits from Spark 4.2 on."""
         with spark_columns.hint_in_message():
             options = parse_options(dict(self.options), streaming=True)
-            columns = spark_columns.chosen_columns(schema, spark_columns.SOURCE_TYPES)
+            columns = _chosen_columns(schema)
         try:
             from pyspark_tidelog.stream_limits import LimitedTopicStreamReader
         except ImportError:
@@ -97,6 +97,13 @@ class DefaultSource(DataSource):  # type: ignore[misc]
                     ) from None
             return TopicStreamReader(options, columns)
         return LimitedTopicStreamReader(options, columns)
+
+
+def _chosen_columns(schema: StructType) -> list[str]:
+    """The columns that a query asks for: of the plan, or of records. Raises `UsageError`."""
+    plan = spark_columns.PLAN_TYPES
+    wants_plan = schema.names == list(plan)
+    return spark_columns.chosen_columns(schema, plan if wants_plan else spark_columns.SOURCE_TYPES)
 
 
 @contextmanager

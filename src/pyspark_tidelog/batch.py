@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from tidelog.pipeline.spark_columns import hint_in_message
+from tidelog.pipeline.spark_columns import PLAN_TYPES, hint_in_message
 from tidelog.pipeline.topics.options import SourceOptions
 from tidelog.pipeline.topics.pushdown import PushedFilters
 from tidelog.pipeline.values import PlannedRange
@@ -36,8 +36,11 @@ class RangeReads:
     def read(self, partition: InputPartition) -> Iterator[Any]:
         if not isinstance(partition, RangePartition):
             return
-        from tidelog.pipeline.topics.source import read_ranges
+        from tidelog.pipeline.topics.source import plan_rows, read_ranges
 
+        if self._columns == tuple(PLAN_TYPES):
+            yield plan_rows(partition.planned)
+            return
         times_ms = self._filters.bounds.wanted_times
         yield from read_ranges(partition.planned, self._options.rules, self._columns, times_ms)
 

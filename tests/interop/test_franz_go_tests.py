@@ -61,4 +61,5 @@ def _named(result: str, output: str) -> set[str]:
 
 def _failures(output: str) -> str:
     """Names of tests that failed, and what tests said: with `-v` that stands before the name."""
-    return "\n".join(re.findall(r"^ *--- FAIL: .*|^ +\w+_test\.go:\d+: (?!deleting ).*", output, re.M))
+    lines = r"^ *--- FAIL: .*|^ +\w+_test\.go:\d+: (?!deleting ).*"
+    return "\n".join(re.findall(lines, output, re.MULTILINE))

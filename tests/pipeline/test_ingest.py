@@ -14,14 +14,7 @@ from tests.unit.pipeline.log_directories import batch, batches
 from tidelog.errors import UsageError
 from tidelog.model import TopicPartition
 from tidelog.pipeline.errors import JobFailed, TableConflict
-from tidelog.pipeline.jobs.ingest import (
-    SOURCE_TYPES,
-    BatchWriter,
-    bronze,
-    failure_text,
-    ingest,
-    ingest_all,
-)
+from tidelog.pipeline.jobs.ingest import BatchWriter, failure_text, ingest, ingest_all
 from tidelog.pipeline.jobs.ingest_layout import AskedLayout
 from tidelog.pipeline.jobs.ingest_plan import IngestPlan, prepare
 from tidelog.pipeline.jobs.ingest_topics import Topics
@@ -306,16 +299,6 @@ def test_a_topic_that_matches_later_joins_a_run_without_an_end(
         "t": (50, True),
         "u": (10, True),
     }
-
-
-def test_bronze_takes_the_columns_of_the_source_in_their_order(spark):
-    types = ", ".join(f"{name} {kind}" for name, kind in reversed(SOURCE_TYPES.items()))
-    row, taken = (
-        (False, 7, 3, 9, headers, b"v", b"k", 0, None, 2, 7, 1, "t") for headers in (None, [])
-    )
-    shuffled = spark.createDataFrame([row], types)
-    wanted = ", ".join(f"{name} {kind}" for name, kind in SOURCE_TYPES.items())
-    assertDataFrameEqual(bronze(shuffled), spark.createDataFrame([taken[::-1]], wanted))
 
 
 def test_the_error_of_our_code_in_the_text_of_spark_is_reported():

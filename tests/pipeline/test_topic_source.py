@@ -8,6 +8,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 from pyspark_tidelog import DefaultSource
+from tidelog.pipeline.spark_columns import PLAN_TYPES, ddl
 
 pytestmark = [pytest.mark.spark, pytest.mark.process]
 
@@ -150,3 +151,15 @@ def test_wrong_options_are_one_clear_error(spark, cluster, topic, options, messa
     with pytest.raises(PySparkException, match=message):
         read(spark, cluster, topic, **options).count()
     assert time.monotonic() - started < 60
+
+
+def test_a_query_for_the_plan_gets_ranges_in_the_place_of_records(spark, cluster, topic):
+    reader = spark.read.format("tidelog").schema(ddl(PLAN_TYPES))
+    reader = reader.option("kafka.bootstrap.servers", cluster.bootstrap_servers)
+    rows = reader.option("subscribe", topic).option("minPartitions", "6").load().collect()
+    lengths = {}
+    for row in rows:
+        covered = row["end_offset"] - row["start_offset"]
+        lengths[row["partition"]] = lengths.get(row["partition"], 0) + covered
+    assert len(rows) >= 6 and len({bytes(row["topic_id"]) for row in rows}) == 1
+    assert sum(lengths.values()) == 5 * COUNT and sorted(lengths) == [0, 1, 2]

@@ -42,6 +42,13 @@ DEFAULT_TYPES: Final = {"topic": "string", "partition": "int", **RECORD_TYPES}
 SOURCE_TYPES: Final = {**DEFAULT_TYPES, **LINEAGE_TYPES}
 """All columns of the topic source; `topics/source.py` makes them."""
 
+PLAN_TYPES: Final = types_of(
+    "topic string, partition int, start_offset bigint, end_offset bigint, topic_id binary"
+)
+"""What a query of the topic source gets if it asks for exactly these: a row per range that a task
+is to read, in the place of its records. A job that reads them itself, with `read_ranges`, spares
+its records the way through the JVM."""
+
 PLACE_TYPES: Final = types_of("broker int, topic string, partition int, segment string")
 """The file that a row of the segment source comes from; `segment` is its path."""
 

@@ -42,7 +42,7 @@ def rows(
             "timestamp_type": 0,
             "key": b"k",
             "value": (value % offset).encode(),
-            "headers": [{"key": "h", "value": None}] if offset % 2 else [],
+            "headers": [{"key": "h", "value": None}] if offset % 2 else None,
             "producer_id": 9,
             "producer_epoch": 2,
             "base_offset": start,

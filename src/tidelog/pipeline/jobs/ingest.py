@@ -1,8 +1,10 @@
 """The ingest: a topic into a Delta table, every record once, with its lineage and an account.
 
-Read → `bronze` → files and reports → one commit per batch. The rows never pass through the driver:
-tasks write them (`table_files.py`) and report what they wrote and saw; the driver compares the
-reports with the range that Spark planned (`continuity.py`) and commits (`table.py`).
+Plan → read, write and report → one commit per batch. A row of the stream is a range of offsets, not
+a record: the task that gets it reads the range from the brokers, writes its records
+(`table_files.py`) and reports what it wrote and saw. So no record passes through the JVM or the
+driver. The driver compares the reports with the range that Spark planned (`continuity.py`) and
+commits (`table.py`).
 `ingest_plan.py` checks before Spark starts what can be known then.
 
 A run ends when the topic is read (`availableNow`), or when the user stops it. Violations that are
@@ -16,11 +18,12 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -31,13 +34,15 @@ from tidelog.pipeline.errors import JobFailed, StoreUnavailable, TableConflict, 
 from tidelog.pipeline.jobs.ingest_plan import Prepared
 from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.jobs.ingest_upsert import Merging
-from tidelog.pipeline.spark_columns import SOURCE_TYPES, ddl
+from tidelog.pipeline.spark_columns import PLAN_TYPES, SOURCE_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.addresses import disk_full, is_full
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
 from tidelog.pipeline.topics.progress import source_lag
+from tidelog.pipeline.topics.source import planned_ranges, read_ranges
+from tidelog.pipeline.values import ReadRules
 
 _POLL_S: Final = 0.5
 _LOOK_S: Final = 10.0
@@ -109,20 +114,24 @@ class IngestResult:
         return not self.violations
 
 
-def bronze(records: DataFrame) -> DataFrame:
-    """What the tasks take: the source's columns with lineage, in the table's order.
+@dataclass(frozen=True, slots=True)
+class IngestTask:
+    """The work of every task of a batch, as Spark carries it to the executors."""
 
-    Missing headers are an empty list, which `write_files` takes back. Spark 4.3 measures what it
-    has for a task after each row, and Arrow's list vector then walks over all nulls since the last
-    list: 500,000 records without headers took 17 s of two cores."""
-    headers = "coalesce(headers, array()) AS headers"
-    return records.selectExpr(*(headers if name == "headers" else name for name in SOURCE_TYPES))
+    table: TableTask
+    rules: ReadRules
+
+    def __call__(self, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For `DataFrame.mapInArrow`: takes rows of the plan, reads their ranges one after the
+        other and writes the records. Returns one row, the report."""
+        ranges = (one for rows in plans for one in planned_ranges(rows))
+        return self.table(read_ranges(ranges, self.rules, list(SOURCE_TYPES)))
 
 
-def read_records(spark: SparkSession, prepared: Prepared) -> DataFrame:
-    """The topic as a stream with lineage columns, control records included."""
+def plan_stream(spark: SparkSession, prepared: Prepared) -> DataFrame:
+    """The topic as a stream of the ranges that tasks are to read."""
     options = prepared.plan.source_options(prepared.starting)
-    return spark.readStream.format("tidelog").schema(ddl(SOURCE_TYPES)).options(**options).load()
+    return spark.readStream.format("tidelog").schema(ddl(PLAN_TYPES)).options(**options).load()
 
 
 class BatchWriter:
@@ -154,26 +163,26 @@ class BatchWriter:
         # When the run began, and later when the last batch was in the table; monotonic, in seconds.
         self._last_batch_at = time.monotonic()
 
-    def __call__(self, records: DataFrame, batch: int) -> None:
+    def __call__(self, plan: DataFrame, batch: int) -> None:
         try:
             with self.busy:
-                self._write(records, batch)
+                self._write(plan, batch)
         except BaseException as error:
             self.failure = error
             if self.is_ending:
                 raise JobFailed(f"batch {batch} was not written: {_INTERRUPTED}") from None
             raise
 
-    def _write(self, records: DataFrame, batch: int) -> None:
+    def _write(self, plan: DataFrame, batch: int) -> None:
         table, identity = self.prepared.table, self.prepared.identity
         if table.has(identity.app, batch):
             self.repeated_batches += 1
             return
         merging = None
         if self.prepared.upsert is not None:
-            merging = Merging(records.sparkSession, self.prepared, self._parallelism)
+            merging = Merging(plan.sparkSession, self.prepared, self._parallelism)
             merging.remove_changes()
-        reports = self._run_tasks(records, batch)
+        reports = self._run_tasks(plan, batch)
         account = self._judge(reports, batch)
         if not account:
             return
@@ -190,9 +199,9 @@ class BatchWriter:
             table.sync_continuity()
             self._synced_at = time.monotonic()
 
-    def _run_tasks(self, records: DataFrame, batch: int) -> list[TaskReport]:
+    def _run_tasks(self, plan: DataFrame, batch: int) -> list[TaskReport]:
         prepared = self.prepared
-        task = TableTask(
+        table = TableTask(
             prepared.table.address,
             batch,
             key=prepared.key,
@@ -201,7 +210,8 @@ class BatchWriter:
             transform=prepared.transform,
             partition_by=prepared.plan.partition_by,
         )
-        written = bronze(records).coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
+        task = IngestTask(table, prepared.options.rules)
+        written = plan.coalesce(self._parallelism).mapInArrow(task, REPORT_SCHEMA)
         return [TaskReport.from_text(row["report"]) for row in written.collect()]
 
     def _judge(self, reports: list[TaskReport], batch: int) -> list[Continuity]:
@@ -355,7 +365,7 @@ def _run_queries(
 
 def _start(spark: SparkSession, writer: BatchWriter) -> StreamingQuery:
     writer.failure, writer.is_ending, prepared = None, False, writer.prepared
-    stream = read_records(spark, prepared).writeStream.foreachBatch(writer)
+    stream = plan_stream(spark, prepared).writeStream.foreachBatch(writer)
     stream = stream.option("checkpointLocation", str(prepared.plan.checkpoint_directory))
     # Spark's pages and reports show it; the description of a Python source cannot be set.
     stream = stream.queryName(f"ingest of {prepared.plan.topic} into {prepared.table.address}")

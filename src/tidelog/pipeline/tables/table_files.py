@@ -136,7 +136,7 @@ def write_files(task: TableTask, batches: Iterator[pa.RecordBatch]) -> TaskRepor
     """Writes the rows of a task. Raises `OSError`; then it has deleted its files."""
     observer, newest_ms = Observer(), -1
     with _Files(task) as files:
-        for batch in map(_with_missing_headers, batches):
+        for batch in batches:
             newest_ms = max(newest_ms, _newest_ms(batch))
             is_record = pc.invert(batch.column("is_control"))
             rows, is_bad = files.parse(batch.filter(is_record))
@@ -147,14 +147,6 @@ def write_files(task: TableTask, batches: Iterator[pa.RecordBatch]) -> TaskRepor
                 files.write(topic, rows.filter(pc.equal(rows.column("topic"), topic)))
         done, bad = files.finish()
         return TaskReport(done, tuple(observer.pieces()), newest_ms, bad)
-
-
-def _with_missing_headers(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Empty headers become missing ones, as the source has them."""
-    headers = batch.column("headers")
-    is_empty = pc.equal(pc.list_value_length(headers), 0)
-    missing = pc.if_else(is_empty, pa.scalar(None, headers.type), headers)
-    return batch.set_column(batch.schema.get_field_index("headers"), "headers", missing)
 
 
 def _newest_ms(batch: pa.RecordBatch) -> int:

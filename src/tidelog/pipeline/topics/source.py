@@ -9,7 +9,7 @@ only counts.
 No Spark import here; `pyspark_tidelog` is the thin shell around it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from tidelog.errors import CorruptBatch
 from tidelog.pipeline.batches import BatchTable
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.decode import DECODED_SCHEMA, decode_table
-from tidelog.pipeline.spark_columns import RECORD_TYPES, SOURCE_TYPES, arrow_schema
+from tidelog.pipeline.spark_columns import PLAN_TYPES, RECORD_TYPES, SOURCE_TYPES, arrow_schema
 from tidelog.pipeline.topics.reader import RangeReader
 from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 
@@ -30,8 +30,32 @@ _CHOICES: Final = (
 )
 
 
+def plan_rows(planned: Sequence[PlannedRange]) -> pa.RecordBatch:
+    """Ranges as rows of `PLAN_TYPES`."""
+    ranges = [one.wanted for one in planned]
+    columns = {
+        "topic": [one.topic for one in ranges],
+        "partition": [one.partition for one in ranges],
+        "start_offset": [one.start for one in ranges],
+        "end_offset": [one.end for one in ranges],
+        "topic_id": [one.topic_id for one in planned],
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=arrow_schema(PLAN_TYPES))
+
+
+def planned_ranges(rows: pa.RecordBatch) -> list[PlannedRange]:
+    """The inverse of `plan_rows`."""
+    return [
+        PlannedRange(
+            OffsetRange(row["topic"], row["partition"], row["start_offset"], row["end_offset"]),
+            row["topic_id"],
+        )
+        for row in rows.to_pylist()
+    ]
+
+
 def read_ranges(
-    planned: Sequence[PlannedRange],
+    planned: Iterable[PlannedRange],
     rules: ReadRules,
     columns: Sequence[str],
     times_ms: tuple[int, int] | None = None,

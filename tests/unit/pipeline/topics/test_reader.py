@@ -11,7 +11,7 @@ from tidelog.pipeline.batches import read_batches
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import ClusterUnavailable, DataLoss
 from tidelog.pipeline.topics.reader import RangeReader, first_gap
-from tidelog.pipeline.topics.source import SOURCE_SCHEMA, read_ranges
+from tidelog.pipeline.topics.source import SOURCE_SCHEMA, plan_rows, planned_ranges, read_ranges
 from tidelog.pipeline.values import OffsetRange, PlannedRange, ReadRules
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
@@ -384,3 +384,9 @@ def _span(base: int, count: int = 10, *, last_delta: int | None = None) -> bytes
 def test_a_hole_is_named_where_it_matters(batches, position, end, missing):
     found = first_gap(read_batches(b"".join(batches)), position, end)
     assert found is None if missing is None else found is not None and missing in found
+
+
+def test_a_plan_travels_as_rows():
+    plan = [_planned(0, 30), PlannedRange(OffsetRange("é", 7, 2**40, 2**41))]
+    assert planned_ranges(plan_rows(plan)) == plan
+    assert planned_ranges(plan_rows([])) == []

@@ -2,6 +2,7 @@
 
     python -m bench.spark_waits --records 100000 --only first-row --only first-batch
     python -m bench.spark_waits --only memory --records 1000000 --records 100000000 --value-bytes 20
+    python -m bench.spark_waits --only memory --records 100000000 --value-bytes 20 --partitions 1000
 
 | part | what is measured |
 | --- | --- |
@@ -47,9 +48,11 @@ sys.stdin.read()
 """
 
 
-def fill(cluster: LocalCluster, topic: str, records: int, value_bytes: int) -> None:
+def fill(
+    cluster: LocalCluster, topic: str, records: int, value_bytes: int, partitions: int = PARTITIONS
+) -> None:
     """Values that do not compress."""
-    cluster.create_topic(topic, partitions=PARTITIONS, replication_factor=1)
+    cluster.create_topic(topic, partitions=partitions, replication_factor=1)
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 50})
     with Path("/dev/urandom").open("rb") as noise:
         block = noise.read(value_bytes * 997)
@@ -58,7 +61,7 @@ def fill(cluster: LocalCluster, topic: str, records: int, value_bytes: int) -> N
         while True:
             try:
                 value = block[start : start + value_bytes]
-                producer.produce(topic, value, partition=index % PARTITIONS)
+                producer.produce(topic, value, partition=index % partitions)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -185,7 +188,7 @@ def waits(place: Path, *, runs: int, records: int, only: Collection[str]) -> dic
 
 
 def memories(
-    place: Path, counts: Sequence[int], value_bytes: int = VALUE_BYTES
+    place: Path, counts: Sequence[int], value_bytes: int = VALUE_BYTES, partitions: int = PARTITIONS
 ) -> list[dict[str, Any]]:
     """An ingest of each number of records."""
     found = []
@@ -194,7 +197,7 @@ def memories(
             tempfile.TemporaryDirectory(dir=place) as own,
             LocalCluster(1, data_dir=Path(own) / "c") as cluster,
         ):
-            fill(cluster, "many", records, value_bytes)
+            fill(cluster, "many", records, value_bytes, partitions)
             found.append(ingest_memory(cluster, "many", records, Path(own) / "table"))
     return found
 
@@ -205,6 +208,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=parts, help="a part")
     parser.add_argument("--records", type=int, action="append", help="of memory several")
     parser.add_argument("--value-bytes", type=int, default=VALUE_BYTES, help="of memory")
+    parser.add_argument("--partitions", type=int, default=PARTITIONS, help="of memory")
     parser.add_argument("--runs", type=int, default=3, help="warm runs; the median counts")
     arguments = parser.parse_args()
     only = arguments.only or parts
@@ -216,7 +220,7 @@ def main() -> int:
             found = waits(place, runs=arguments.runs, records=records, only=only)
         if "memory" in only:
             counts = arguments.records or [1_000_000, 10_000_000]
-            found["memory"] = memories(place, counts, arguments.value_bytes)
+            found["memory"] = memories(place, counts, arguments.value_bytes, arguments.partitions)
     print(json.dumps(found))
     return 0
 

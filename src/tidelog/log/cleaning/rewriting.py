@@ -14,11 +14,17 @@ What happens to a batch as a whole:
 | marker of a transaction of which nothing is left | goes after its delete horizon |
 | any other marker | stays |
 | last one of a producer that the log remembers, or of the log | stays, without records if need be |
+| first one of a leader epoch; first or last one of a segment | the same |
 | nothing of it stays | goes |
 | all of it stays | the same bytes |
 
 Base offset, last offset, sequences and epochs of a batch never change, so that offsets keep their
 meaning and a producer's next sequence still follows.
+
+A follower of a cleaned log learns from batches where leader epochs began. Once it leads, it knows
+by that which records of an older epoch were never committed (KIP-101). So the first batch of an
+epoch stays; Kafka's may go. These are no more than the entries of `leader-epoch-checkpoint`. After
+a deletion the log begins with a segment, and the epoch of its first batch begins there.
 
 Source: Kafka's `Cleaner.cleanInto`, `MemoryRecords.filterTo`; KIP-534.
 """

@@ -12,6 +12,7 @@ looks at `cleaning`), and a cut of the log ends the round (`end_for_cut`).
 Invariants
 - *CleansDecided* (`choosing.py`).
 - The value of every key below the end is the same before and after, and so are all offsets.
+- A log that is copied batch by batch has the leader epochs of the cleaned one (`rewriting.py`).
 - A round that ends early, for whatever reason, has replaced whole groups of segments or nothing.
 
 Source: Kafka's `Cleaner.doClean`, `groupSegmentsBySize`.
@@ -69,6 +70,8 @@ class CleaningRound:
         self._put_aside = put_aside
         # The new segment that is being written; `None` before and after.
         self._written: Segment | None = None
+        # Where leader epochs began that the second pass has not reached, the first one last.
+        self._starts: list[int] = []
         # What puts a complete one in place; `None` while there is none.
         self._swap: Swap | None = None
         # Bytes that were read and written so far.
@@ -137,6 +140,7 @@ class CleaningRound:
         end = self._newest.end_offset
         seen = SeenTransactions()
         rules = self._rules()
+        self._starts = [start for _, start in reversed(self._state.epochs.entries)]
         for group in self._groups(end):
             yield from self._rewrite(group, rules, seen)
             yield 1
@@ -255,7 +259,9 @@ class CleaningRound:
         written.file.truncate(0)
         written.txn_index.reset()
         # Its end shows a start which segments it stands for, and it never has no batches at all.
+        # Its first batch shows its epoch to a follower, when the log begins here one day.
         rules = replace(rules, kept_ends=rules.kept_ends | {_end_of(group)})
+        is_first = True
         pending: list[bytes] = []
         pending_bytes = 0
         for segment in group:
@@ -263,7 +269,11 @@ class CleaningRound:
             for batch in segment.batches.scan():
                 header = batch.header
                 kept: bytes | int = b""
-                for kept in rewritten(batch, rules, seen):
+                used = rules
+                if self._begins_epoch(header) or is_first:
+                    used = replace(rules, kept_ends=rules.kept_ends | {header.last_offset + 1})
+                    is_first = False
+                for kept in rewritten(batch, used, seen):
                     if isinstance(kept, int):
                         yield kept
                 assert isinstance(kept, bytes), "a batch without an outcome"
@@ -281,6 +291,13 @@ class CleaningRound:
         self._append(pending)
         self._begin_swap(group)
         yield 1
+
+    def _begins_epoch(self, header: BatchHeader) -> bool:
+        """Whether no batch before this one reaches the start of a leader epoch, or the log's."""
+        starts, count = self._starts, len(self._starts)
+        while starts and starts[-1] <= header.last_offset:
+            starts.pop()
+        return len(starts) < count
 
     def _append(self, pending: list[bytes]) -> None:
         """Writes the batches that stay, and forgets them."""

@@ -37,6 +37,7 @@ class CleaningBench(LogBench):
         super().__init__(replace(CONFIG, **changes), disk)  # type: ignore[arg-type]
         self.log.reconfigure(self.config)
         self.wall_ms = WALL_MS
+        self.epoch = 0
         # Next sequence by producer.
         self.sequences: dict[int, int] = {}
         self.round: CleaningRound | None = None
@@ -55,12 +56,13 @@ class CleaningBench(LogBench):
         )
         if producer >= 0:
             self.sequences[producer] = sequence + len(pairs)
-        return self.log.append_as_leader(data, 0, self.wall_ms).first_offset
+        return self.log.append_as_leader(data, self.epoch, self.wall_ms).first_offset
 
     def end(self, producer: int, *, commit: bool) -> None:
         """Ends a producer's transaction."""
         marker = build_end_txn_marker(EndTxnMarker(commit, 0), producer, 0, self.wall_ms)
-        self.log.append_as_leader(marker, 0, self.wall_ms, origin=AppendOrigin.COORDINATOR)
+        coordinator = AppendOrigin.COORDINATOR
+        self.log.append_as_leader(marker, self.epoch, self.wall_ms, origin=coordinator)
 
     def commit_all(self) -> None:
         """All of the log is committed and durable."""
@@ -122,6 +124,7 @@ def draw_history(bench: CleaningBench, prng: Prng, count: int) -> None:
     open_transactions: list[int] = []
     for _ in range(count):
         bench.wall_ms += prng.choice((0, 1, 50))
+        bench.epoch += prng.chance(1, 8)
         pairs = [
             (b"key-%d" % prng.below(9) * prng.choice((1, 1, 5)), draw_value(prng))
             for _ in range(prng.between(1, 4))

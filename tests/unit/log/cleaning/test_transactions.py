@@ -6,6 +6,7 @@ from tests.unit.log.cleaning.bench import CleaningBench, full
 def test_a_marker_goes_when_nothing_is_left_of_its_transaction() -> None:
     """Its data first, then a delete horizon of its own; an abort's entry in the index goes too."""
     bench = CleaningBench()
+    bench.put((b"first", b"x"))
     bench.put((b"k", b"v"), producer=3, txn=1)
     bench.end(3, commit=False)
     bench.put((b"k", b"w"), producer=4, txn=1)

@@ -302,9 +302,9 @@ class ClusterRun:
                 reader.positions.get(key, 0) >= ends.get(str(key), 0) for key in view.places
             )
 
-        self._until(
-            "ReadsAfterHealing", has_all, READ_LIMIT_MS, lambda: [f"read to {reader.positions}"]
-        )
+        # A cleaner may have begun since the replicas were level, and is waited for as it was then.
+        limit_ms = READ_LIMIT_MS + self._backlog_ms + self._cleaning_ms
+        self._until("ReadsAfterHealing", has_all, limit_ms, lambda: [f"read to {reader.positions}"])
         reader.stop()
         found = {key: [polled for op in history.ops for polled in op.polled.get(key, ())]
                  for key in view.places}  # fmt: skip

@@ -1,12 +1,16 @@
 """`tidelog sim …`: whole clusters in virtual time, seed by seed."""
 
 import multiprocessing
+import os
 import signal
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from functools import partial
+from multiprocessing.process import BaseProcess
 from typing import Annotated, Any, TypeVar
 
 from tidelog.cli import terminal
@@ -78,14 +82,27 @@ def in_processes(
         return
     with ProcessPoolExecutor(jobs, initializer=_leave_interruptions_to_the_parent) as pool:
         try:
-            yield from pool.map(run_one, wanted)
+            # Not `pool.map`: it cancels what is left, and a pool that breaks then prints a stack
+            # trace.
+            futures = deque(pool.submit(run_one, one) for one in wanted)
+            while futures:
+                yield futures.popleft().result()
         except BaseException:
             for process in multiprocessing.active_children():
-                process.kill()
+                _kill_with_children(process)
             raise
 
 
+def _kill_with_children(process: BaseProcess) -> None:
+    assert process.pid is not None, "a process that was not started"
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    # It may not have had the time to make its group.
+    process.kill()
+
+
 def _leave_interruptions_to_the_parent() -> None:
+    os.setpgrp()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 

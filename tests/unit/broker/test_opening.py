@@ -7,9 +7,9 @@ from tests.unit.broker.one_node import CLUSTER_ID, OneNode
 from tidelog.broker.opening import read_first_records
 from tidelog.controller.bootstrap import BOOTSTRAP_FILE, FirstRecords, bootstrap_file
 from tidelog.env.effects import StopRequested
-from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import ErrorCode, UsageError
+from tidelog.errors import ErrorCode, StorageError, UsageError
 from tidelog.log.identity import format_directory, read_identity
 from tidelog.model import ZERO_UUID, TopicPartition, Uuid
 from tidelog.wire.api import ApiKey
@@ -20,8 +20,19 @@ VERSION = 12
 FAILS = "input/output error"
 
 
-def second_disk(directory_id: bytes = b"e", node_id: int = 1) -> MemoryDisk:
-    disk = MemoryDisk(root="more")
+class ReadOnlyDisk(MemoryDisk):
+    """A file system that may be mounted for reading only; looking and reading go on."""
+
+    is_read_only = False
+
+    def begin(self, operation: Operation, path: str) -> None:
+        super().begin(operation, path)
+        if self.is_read_only and operation not in (Operation.LOOK, Operation.READ):
+            raise StorageError(path, "read-only file system")
+
+
+def second_disk(directory_id: bytes = b"e", node_id: int = 1) -> ReadOnlyDisk:
+    disk = ReadOnlyDisk(root="more")
     format_directory(
         disk, cluster_id=CLUSTER_ID, node_id=node_id, directory_id=Uuid(directory_id * 16)
     )
@@ -34,9 +45,9 @@ def two_disks(disk: MemoryDisk | None = None, more: MemoryDisk | None = None) ->
     )
 
 
-def with_topic() -> OneNode:
+def with_topic(more: MemoryDisk | None = None) -> OneNode:
     """Four partitions, all of which the metadata has in a directory."""
-    node = two_disks()
+    node = two_disks(more=more)
     node.client().create_topic("t", 4)
     node.run_until(lambda: ZERO_UUID not in directories_of(node, "t"))
     return node
@@ -120,6 +131,30 @@ def test_one_disk_fails_and_the_other_serves() -> None:
     assert again.node._directories.clean_shutdown is None
     again.run_until(lambda: leaders_of(again) == [1] * 4)
     assert produce_to_all(again) == [ErrorCode.NONE] * 4
+
+
+@pytest.mark.parametrize("does", ["produce", "create"])
+def test_a_directory_that_becomes_read_only_is_offline_and_the_other_serves(does: str) -> None:
+    """By the first write that is refused: of a record, or the directory of a new partition. A start
+    finds it offline."""
+    more = second_disk()
+    node = with_topic(more)
+    lost = read_identity(more).directory_id
+    led = {number for number, where in enumerate(directories_of(node, "t")) if where != lost}
+    assert produce_to_all(node) == [ErrorCode.NONE] * 4
+    more.is_read_only = True
+    if does == "produce":
+        produce_to_all(node)
+    else:
+        node.client().create_topic("u", 2)
+    node.run_until(lambda: lost not in node.broker.image.brokers[1].log_dirs)
+    assert {number for number, leader in enumerate(leaders_of(node)) if leader == 1} == led
+    assert describe(node)["more"] == (ErrorCode.KAFKA_STORAGE_ERROR, {})
+    answers = produce_to_all(node)
+    assert {number for number, answer in enumerate(answers) if not answer} == led
+    stop(node)
+    again = two_disks(*node.disks)
+    assert describe(again)["more"] == (ErrorCode.KAFKA_STORAGE_ERROR, {})
 
 
 def test_the_directory_of_the_metadata_log_ends_the_node() -> None:

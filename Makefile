@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-mixed attack fuzz bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-security bench-mixed attack fuzz bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -32,6 +32,7 @@ help:
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
 	@echo "make bench-log    compaction, retention, moves, sizes, catch-up; Apache Kafka beside; needs Maven"
 	@echo "make bench-clients  groups and transactions beside Apache Kafka 4.3.1; needs Maven"
+	@echo "make bench-security  TLS, logins, rights and quotas beside Apache Kafka 4.3.1; needs Maven"
 	@echo "make bench-mixed  rolling exchanges of Apache Kafka and Tidelog, throughput of mixtures; needs Maven"
 	@echo "make attack       what other clients notice while a node is attacked (BENCH_ARGS)"
 	@echo "make fuzz         damaged frames by the million, before and behind a login (FUZZ_ARGS)"
@@ -157,6 +158,11 @@ bench-clients: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m tests.interop.prepare
 	$(BIN)/python -m bench.clients --json build/clients.json $(BENCH_ARGS)
+
+bench-security: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m tests.interop.prepare
+	$(BIN)/python -m bench.security --json build/security.json $(BENCH_ARGS)
 
 bench-mixed: $(VENV)/.test
 	@mkdir -p build

@@ -130,8 +130,9 @@ class Inspections:
         if len(self._waiting) == 1:
             self._look_into_next()
 
-    def on_computed(self, computed: Computed, now: Instant) -> None:
-        """The driver has looked into a batch of the request that is first."""
+    def on_computed(self, computed: Computed, now: Instant) -> int:
+        """The driver has looked into a batch of the request that is first; returns the connection
+        whose client pays for the time."""
         first, found = self._waiting[0], computed.result
         assert computed.subject is first, f"{computed} is not of the first request"
         assert isinstance(found, Judged), f"{found} is not a verdict"
@@ -145,6 +146,7 @@ class Inspections:
             if first.connection.open:
                 self._connections.end_inspection(first.connection)
         self._look_into_next()
+        return first.connection.connection_id
 
     def _look_into_next(self) -> None:
         while self._waiting:

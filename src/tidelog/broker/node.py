@@ -304,7 +304,8 @@ class Node:
             case effects.StoresChecked(HeldAlteration() as held, refusal):
                 self._router.on_stores_checked(held, refusal, now)
             case effects.Computed() as computed:
-                self.broker.inspections.on_computed(computed, now)
+                connection_id = self.broker.inspections.on_computed(computed, now)
+                self.broker.throttling.on_spent({connection_id: computed.spent_ns}, now)
             case effects.Spent(times_ns):
                 self.broker.throttling.on_spent(times_ns, now)
             case effects.StopRequested():

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | `producer_byte_rate` | the bytes of a Produce, when it comes | as long as the excess takes |
 | `consumer_byte_rate` | the bytes of a fetch's answer | likewise |
-| `request_percentage` | the time of the loop, which the driver measures | for a second at most |
+| `request_percentage` | time of loop and of `Compute`, measured outside | for a second at most |
 | `controller_mutation_rate` | partitions that are created or deleted | until its debt is paid |
 | `connection_creation_rate` | connections of an address | for a second at most, and is cut |
 

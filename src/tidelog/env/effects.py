@@ -134,6 +134,8 @@ class Computed:
 
     subject: Hashable
     result: object
+    # How long it took.
+    spent_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,8 +49,10 @@ class Computing:
         try:
             while True:
                 effect = self._queue.get()
-                begun = time.monotonic()
-                self._answer(Computed(effect.subject, effect.function()))
-                time.sleep(time.monotonic() - begun)
+                begun_ns = time.monotonic_ns()
+                result = effect.function()
+                spent_ns = time.monotonic_ns() - begun_ns
+                self._answer(Computed(effect.subject, result, spent_ns))
+                time.sleep(spent_ns / 1e9)
         except BaseException as error:
             self._fail(error)

@@ -185,10 +185,10 @@ class OneNode:
             case Exit():
                 self.exits.append(effect)
 
-    def compute(self) -> None:
+    def compute(self, spent_ns: int = 0) -> None:
         """Does what is to be done beside the loop; the tick behind it is the caller's."""
         effect = self.computes.pop(0)
-        self.node.receive(Computed(effect.subject, effect.function()), self.now)
+        self.node.receive(Computed(effect.subject, effect.function(), spent_ns), self.now)
 
     def _make_durable(self, number: int, work: Flush | Replace) -> None:
         disk = self.disks[number]

@@ -8,6 +8,7 @@ from tests.unit.broker.one_node import CONTROLLER, OneNode, Wire
 from tidelog.env.effects import Closed, CloseReason, Spent
 from tidelog.errors import ErrorCode
 from tidelog.records.batch import build_batch
+from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -147,6 +148,22 @@ def test_who_uses_the_node_for_too_long_waits_a_second_at_most(node: OneNode) ->
     node.advance(15_000)
     assert metadata_pause(wire) == 0
     assert node.broker.throttling.pauses.sum_ms["request_percentage"] == 1000
+
+
+def test_what_is_looked_into_beside_the_loop_is_paid_for_too(node: OneNode) -> None:
+    """Kafka counts the time of the thread that handles a request."""
+    node.client().create_topic("packed", compression_type="zstd")
+    node.run_until(lambda: not node.broker.replicas.is_behind)
+    set_quota(node, request_percentage=1)
+    node.computes_later = True
+    wire, other = node.client(), node.client()
+    large = build_batch([Record(1, b"k", bytes(1 << 20))], codec=Codec.GZIP)
+    produced = request_of(wire, 9, records=large, topic="packed")
+    wire.send(codec.encode_request(produced, 1, "test"))
+    assert node.computes and metadata_pause(other) == 0
+    node.compute(spent_ns=150_000_000)
+    node.settle()
+    assert metadata_pause(other) == 1000
 
 
 def test_an_address_that_connects_too_often_is_cut_after_a_pause(node: OneNode) -> None:

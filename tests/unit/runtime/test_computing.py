@@ -1,6 +1,7 @@
 """Goal: what is called beside the loop is called in order, one at a time; a bug is reported."""
 
 import threading
+import time
 from queue import Queue
 
 from tests.unit.runtime.harness import TIMEOUT_S
@@ -21,6 +22,20 @@ def test_effects_are_answered_in_order_from_one_thread() -> None:
     assert [each.subject for each in found] == ["first", 0, 1, 2]
     threads = {each.result for each in found[1:]}
     assert len(threads) == 1 and threading.get_ident() not in threads
+
+
+def test_an_answer_has_the_time_that_it_took() -> None:
+    answers: Queue[Computed] = Queue()
+    computing = Computing(answer=answers.put, fail=answers.put)  # type: ignore[arg-type]
+
+    def took_ns() -> int:
+        begun_ns = time.monotonic_ns()
+        sum(range(1000))
+        return time.monotonic_ns() - begun_ns
+
+    computing.submit(Compute(took_ns, "sum"))
+    found = answers.get(timeout=TIMEOUT_S)
+    assert isinstance(found.result, int) and found.spent_ns >= found.result > 0
 
 
 def test_a_bug_is_reported() -> None:

@@ -23,7 +23,7 @@ INTERRUPTED: Final = 130
 
 LONG: Final = {
     "sim run": ("--seeds", "1:100000", "--jobs", "2"),
-    "sim replay": ("1",),
+    "sim replay": ("4",),
     "sim ablate": ("--jobs", "2"),
     "sim regressions": (),
     "sim sweep": ("--jobs", "2"),

@@ -1,9 +1,9 @@
 """The ingest: a topic into a Delta table, every record once, with its lineage and an account.
 
 Plan → read, write and report → one commit per batch. A row of the stream is a range of offsets, not
-a record: the task that gets it reads the range from the brokers, writes its records
-(`table_files.py`) and reports what it wrote and saw. So no record passes through the JVM or the
-driver. The driver compares the reports with the range that Spark planned (`continuity.py`) and
+a record: the task that gets it (`ingest_task.py`) reads the range from the brokers, writes its
+records (`table_files.py`) and reports what it wrote and saw. So no record passes through the JVM or
+the driver. The driver compares the reports with the range that Spark planned (`continuity.py`) and
 commits (`table.py`).
 `ingest_plan.py` checks before Spark starts what can be known then.
 
@@ -18,12 +18,11 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -32,17 +31,16 @@ from tidelog.errors import UsageError
 from tidelog.pipeline.cluster import Client
 from tidelog.pipeline.errors import JobFailed, StoreUnavailable, TableConflict, TableDamaged
 from tidelog.pipeline.jobs.ingest_plan import Prepared
+from tidelog.pipeline.jobs.ingest_task import IngestTask
 from tidelog.pipeline.jobs.ingest_topics import MAX_TOPICS
 from tidelog.pipeline.jobs.ingest_upsert import Merging
-from tidelog.pipeline.spark_columns import PLAN_TYPES, SOURCE_TYPES, ddl
+from tidelog.pipeline.spark_columns import PLAN_TYPES, ddl
 from tidelog.pipeline.tables import checkpoint
 from tidelog.pipeline.tables.addresses import disk_full, is_full
 from tidelog.pipeline.tables.continuity import GAP, Continuity, judge
 from tidelog.pipeline.tables.table import TableBatch
 from tidelog.pipeline.tables.table_files import REPORT_SCHEMA, TableTask, TaskReport
 from tidelog.pipeline.topics.progress import source_lag
-from tidelog.pipeline.topics.source import planned_ranges, read_ranges
-from tidelog.pipeline.values import ReadRules
 
 _POLL_S: Final = 0.5
 _LOOK_S: Final = 10.0
@@ -112,20 +110,6 @@ class IngestResult:
     @property
     def is_clean(self) -> bool:
         return not self.violations
-
-
-@dataclass(frozen=True, slots=True)
-class IngestTask:
-    """The work of every task of a batch, as Spark carries it to the executors."""
-
-    table: TableTask
-    rules: ReadRules
-
-    def __call__(self, plans: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `DataFrame.mapInArrow`: takes rows of the plan, reads their ranges one after the
-        other and writes the records. Returns one row, the report."""
-        ranges = (one for rows in plans for one in planned_ranges(rows))
-        return self.table(read_ranges(ranges, self.rules, list(SOURCE_TYPES)))
 
 
 def plan_stream(spark: SparkSession, prepared: Prepared) -> DataFrame:

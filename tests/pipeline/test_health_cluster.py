@@ -22,8 +22,9 @@ from tidelog.testing import LocalCluster
 pytestmark = [pytest.mark.spark, pytest.mark.process]
 
 
-def wait_until_published(bootstrap, kind, topic):
-    """Returns once the topic has an event of this kind and topic."""
+def wait_until_published(bootstrap, topic, successor):
+    """Returns once the topic of events has an election of `topic` and something of the successor.
+    Each node publishes its own, so either may come first."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -34,17 +35,22 @@ def wait_until_published(bootstrap, kind, topic):
         }
     )
     consumer.assign([TopicPartition(EVENTS_TOPIC, 0, 0)])
+    missing = {"the election", "the successor"}
     try:
         for _ in range(10_000):
             message = consumer.poll(10)
-            assert message is not None, f"no `{kind}` of `{topic}` in time"
+            assert message is not None, f"nothing of {missing} in time"
             if message.error() is None:
                 event = json.loads(message.value())
-                if (event["kind"], event["topic"]) == (kind, topic):
+                if (event["kind"], event["topic"]) == ("election", topic):
+                    missing.discard("the election")
+                if event["broker"] == successor:
+                    missing.discard("the successor")
+                if not missing:
                     return
     finally:
         consumer.close()
-    raise AssertionError(f"no `{kind}` of `{topic}`")
+    raise AssertionError(f"nothing of {missing}")
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +71,7 @@ def killed(spark, tmp_path_factory):
         producer.wait_for_more(100)
         successor = cluster.wait_for_leader(TOPIC, 0, exclude=(leader,))
         producer.finish()
-        wait_until_published(cluster.bootstrap_servers, "election", TOPIC)
+        wait_until_published(cluster.bootstrap_servers, TOPIC, successor)
         published = read_event_topic(spark, cluster.bootstrap_servers)
         rows = published.select("topic", "kind", "payload.old_leader", "broker").collect()
         for node in cluster.nodes:

@@ -116,6 +116,15 @@ class Running:
         return len(workers) == 2 and min(map(cpu_seconds, workers)) > 0.2
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """A shell starts what it puts into the background with SIGINT ignored, which is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda one: one.name)
 @pytest.mark.parametrize("name", LONG)
 def test_a_signal_ends_it(tmp_path: Path, name: str, number: signal.Signals) -> None:
@@ -133,6 +142,7 @@ def test_a_signal_ends_it(tmp_path: Path, name: str, number: signal.Signals) -> 
         assert (running.process.returncode, errors) == (code, kept if is_campaign else "")
     finally:
         running.process.kill()
-        running.process.communicate()
+        # They have the other ends of the pipes.
         for process_id in running.others():
             os.kill(process_id, signal.SIGKILL)
+        running.process.communicate()

@@ -10,8 +10,9 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from multiprocessing.process import BaseProcess
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 
 from tidelog.cli import terminal
 from tidelog.cli.arguments import argument, command, command_group, option
@@ -26,6 +27,9 @@ sim_app = command_group(
 Tier = Annotated[str, option("--tier", "`cluster`: whole nodes; `quorum`: voters.", "TIER")]
 Scenario = Annotated[str, option("--scenario", "A family of runs; see `tidelog sim list`.", "NAME")]
 Jobs = Annotated[int, option("--jobs", "Processes.", "N", min=1, max=256)]
+_INTERRUPTIONS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AHEAD: Final = 64
+"""So many runs a process are handed out before the first result is taken."""
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -76,21 +80,62 @@ def in_processes(
     jobs: int, run_one: Callable[[Item], Result], wanted: Iterable[Item]
 ) -> Generator[Result, None, None]:
     """The results in the order of what is wanted. An interruption does not wait for those that
-    are being computed."""
+    are being computed. Main thread only."""
     if jobs == 1:
         yield from map(run_one, wanted)
         return
-    with ProcessPoolExecutor(jobs, initializer=_leave_interruptions_to_the_parent) as pool:
+    items = iter(wanted)
+    with (
+        _Interruption() as interruption,
+        ProcessPoolExecutor(jobs, initializer=_leave_interruptions_to_the_parent) as pool,
+    ):
+        # Not `pool.map`: it cancels what is left, and a pool that breaks then prints a stack trace.
         try:
-            # Not `pool.map`: it cancels what is left, and a pool that breaks then prints a stack
-            # trace.
-            futures = deque(pool.submit(run_one, one) for one in wanted)
+            futures = deque(pool.submit(run_one, one) for one in islice(items, jobs * _AHEAD))
             while futures:
-                yield futures.popleft().result()
+                result = futures.popleft().result()
+                interruption.check()
+                futures.extend(pool.submit(run_one, one) for one in islice(items, 1))
+                yield result
         except BaseException:
-            for process in multiprocessing.active_children():
-                _kill_with_children(process)
+            _kill_workers()
+            interruption.check()
             raise
+
+
+class _Interruption:
+    """While it is entered, an interruption ends the workers and is raised by `check`. Raised
+    wherever the main thread is, it would leave a lock of the pool taken now and then, for which the
+    pool then waits without end."""
+
+    def __init__(self) -> None:
+        self._has_come = False
+        # What the signals did before.
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        for number in _INTERRUPTIONS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._come)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _come(self, *_: object) -> None:
+        self._has_come = True
+        _kill_workers()
+
+    def check(self) -> None:
+        """Raises `KeyboardInterrupt` if there was one."""
+        if self._has_come:
+            raise KeyboardInterrupt
+
+
+def _kill_workers() -> None:
+    for process in multiprocessing.active_children():
+        _kill_with_children(process)
 
 
 def _kill_with_children(process: BaseProcess) -> None:
@@ -103,7 +148,7 @@ def _kill_with_children(process: BaseProcess) -> None:
 
 def _leave_interruptions_to_the_parent() -> None:
     os.setpgrp()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _INTERRUPTIONS:
         signal.signal(number, signal.SIG_IGN)
 
 

@@ -70,7 +70,8 @@ class CleaningRound:
         self._put_aside = put_aside
         # The new segment that is being written; `None` before and after.
         self._written: Segment | None = None
-        # Where leader epochs began that the second pass has not reached, the first one last.
+        # Where leader epochs, and the new segment, began that the second pass has not reached; the
+        # first one last.
         self._starts: list[int] = []
         # What puts a complete one in place; `None` while there is none.
         self._swap: Swap | None = None
@@ -261,7 +262,7 @@ class CleaningRound:
         # Its end shows a start which segments it stands for, and it never has no batches at all.
         # Its first batch shows its epoch to a follower, when the log begins here one day.
         rules = replace(rules, kept_ends=rules.kept_ends | {_end_of(group)})
-        is_first = True
+        self._starts.append(group[0].base_offset)
         pending: list[bytes] = []
         pending_bytes = 0
         for segment in group:
@@ -270,9 +271,8 @@ class CleaningRound:
                 header = batch.header
                 kept: bytes | int = b""
                 used = rules
-                if self._begins_epoch(header) or is_first:
+                if self._reaches_start(header):
                     used = replace(rules, kept_ends=rules.kept_ends | {header.last_offset + 1})
-                    is_first = False
                 for kept in rewritten(batch, used, seen):
                     if isinstance(kept, int):
                         yield kept
@@ -292,8 +292,8 @@ class CleaningRound:
         self._begin_swap(group)
         yield 1
 
-    def _begins_epoch(self, header: BatchHeader) -> bool:
-        """Whether no batch before this one reaches the start of a leader epoch, or the log's."""
+    def _reaches_start(self, header: BatchHeader) -> bool:
+        """Whether a leader epoch or the new segment begins with this batch, or in a hole before."""
         starts, count = self._starts, len(self._starts)
         while starts and starts[-1] <= header.last_offset:
             starts.pop()

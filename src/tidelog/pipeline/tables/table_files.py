@@ -105,7 +105,7 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """The work of every task of a batch, as Spark carries it to the executors."""
+    """What every task of a batch does with its records."""
 
     table: TableAddress
     """The same on every machine."""
@@ -126,7 +126,7 @@ class TableTask:
         return file_schema(schema, self.partition_by)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For `DataFrame.mapInArrow`: takes all rows, returns one row, the report."""
+        """Takes all records, returns one row, the report."""
         with self.table.reached():
             report = write_files(self, batches)
         yield pa.RecordBatch.from_pylist([{"report": report.to_text()}])

@@ -119,3 +119,11 @@ def test_workers_import_what_is_installed_and_not_the_zip(spark):
             yield pa.RecordBatch.from_pydict({"file": [pyspark.__file__]})
 
     assert spark.range(1).mapInArrow(pyspark_file, "file string").first()[0] == pyspark.__file__
+
+
+def test_a_session_of_short_runs_has_room_for_compiled_code(spark):
+    """With the first compiler alone Java reserves 48 MB. Spark compiles a class or two a query, so
+    a stream, or all of these tests, filled it, and Java ended (`Out of space in CodeCache`)."""
+    beans = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
+    compiled = [bean for bean in beans if bean.getName().startswith("Code")]
+    assert sum(bean.getUsage().getMax() for bean in compiled) >= 240 << 20

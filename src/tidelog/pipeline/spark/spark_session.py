@@ -106,12 +106,14 @@ exec {python} "$@"
 """
 
 SHORT_RUN: Final = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    " -XX:InitialRAMPercentage=100",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+    " -XX:+UseSerialGC -XX:InitialRAMPercentage=100",
     "spark.driver.memory": "1g",
 }
 """Conf for a session that lives a minute: the optimising compiler would not pay for itself, nor
-does a heap that begins small and collects garbage while Spark starts."""
+does a heap that begins small and collects garbage while Spark starts. Some run for longer, and
+without the optimising compiler Java reserves a fifth of its usual 240 MB for compiled code: Spark's
+classes and those that it makes for each query fill that, and Java ends."""
 
 
 def session(

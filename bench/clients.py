@@ -13,6 +13,7 @@ is measured:
 - `rebalance`: five members of the classic protocol with a session of 6 s and heartbeats every
   300 ms. One ends without a word: ms until the others have their assignments. The coordinator is
   killed: ms until its successor has taken a heartbeat of each.
+- `members` and `load`: many groups, and a coordinator that loads (`bench/group_scale.py`).
 """
 
 import argparse
@@ -23,21 +24,22 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from bench.group_scale import load, members
 from bench.kafka_cluster import HEAP, KafkaCluster
-from tests.differential.sides import CLOSED, Side
-from tests.differential.steps import Step
+from bench.wire import Wire, commit_of
+from tests.differential.sides import CLOSED
 
 from tidelog.testing import LocalCluster
 from tidelog.testing.waiting import wait_until
 from tidelog.wire.api import ApiKey as K
 
 Cluster = LocalCluster | KafkaCluster
-Figures = dict[str, float | str]
+Figures = dict[str, float]
 
 WARM_S: Final = 20.0
 SPAN_S: Final = 6.0
@@ -49,80 +51,8 @@ SESSION_MS: Final = 6000
 HEARTBEAT_S: Final = 0.3
 READY_S: Final = 90
 SUBSCRIPTION: Final = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
-NO_EXTRAS: Final = {
-    "allow_auto_topic_creation": False,
-    "include_topic_authorized_operations": False,
-}
-ONE_PARTITION: Final = {
-    "offsets.topic.num.partitions": "1",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-}
-
-
-class Wire:
-    """Requests to the nodes of a cluster by id, on as many connections as are wanted."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._numbers = 0
-        self._sides: dict[int, Side] = {}
-        for address in bootstrap.split(","):
-            side = Side(address)
-            rows = self._metadata(side)["brokers"]
-            for row in rows:
-                if f"{row['host']}:{row['port']}" == address:
-                    self._sides[row["node_id"]] = side
-
-    def _metadata(self, side: Side) -> Any:
-        return side.ask(self._step(K.METADATA, 12, topics=(), **NO_EXTRAS))
-
-    def _step(self, key: K, version: int, slot: int = 0, **body: Any) -> Step:
-        self._numbers += 1
-        return Step(self._numbers, slot, int(key), version, body)
-
-    def ask(self, node_id: int, key: K, version: int, slot: int = 0, **body: Any) -> Any:
-        """One answer."""
-        return self._sides[node_id].ask(self._step(key, version, slot, **body))
-
-    def ask_all(self, asked: Sequence[tuple[int, int, K, int, Mapping[str, Any]]]) -> list[Any]:
-        """Answers to (node, slot, API, version, body), all of them under way at once."""
-        steps = []
-        for node_id, slot, key, version, body in asked:
-            step = self._step(key, version, slot, **body)
-            self._sides[node_id].send(step, "")
-            steps.append((self._sides[node_id], step))
-        answers = []
-        for side, step in steps:
-            while step.slot in side.under_way:
-                side.receive(step.slot)
-            answers.append(side.answers.pop(step.number))
-        return answers
-
-    def coordinators(self, groups: Sequence[str], without: int = -1) -> dict[str, int]:
-        """The node of each group's coordinator, as soon as all have one."""
-        found: dict[str, int] = {}
-
-        def ready() -> bool:
-            node_id = next(one for one in self._sides if one != without)
-            asked = {"key_type": 0, "coordinator_keys": groups}
-            answer = self.ask(node_id, K.FIND_COORDINATOR, 6, **asked)
-            for row in answer["coordinators"]:
-                if row["error_code"] == 0 and row["node_id"] != without:
-                    found[row["key"]] = row["node_id"]
-            return len(found) == len(groups)
-
-        wait_until(ready, READY_S, "coordinators")
-        return found
-
-    def end(self, node_id: int, slot: int) -> None:
-        """Ends one connection, as the kernel does for a process that dies."""
-        self._sides[node_id].end(slot)
-
-    def close(self) -> None:
-        """Ends all connections."""
-        for side in self._sides.values():
-            side.close()
+ONE_LOG: Final = {"offsets.topic.num.partitions": "1", "log.cleaner.enable": "false"}
+"""All commits in one log, where they stay."""
 
 
 # Transactions ---------------------------------------------------------------------------------
@@ -191,26 +121,6 @@ def commits(cluster: Cluster) -> Figures:
         figures[f"commits_of_{count}_groups_per_s"] = round(done / SPAN_S)
         wire.close()
     return figures
-
-
-def commit_of(group: str, topic: str, partitions: Sequence[int], offset: int) -> dict[str, Any]:
-    """The body of an OffsetCommit by a client without a generation."""
-    rows = [
-        {
-            "partition_index": index,
-            "committed_offset": offset,
-            "committed_leader_epoch": -1,
-            "committed_metadata": "",
-        }
-        for index in partitions
-    ]
-    return {
-        "group_id": group,
-        "generation_id_or_member_epoch": -1,
-        "member_id": "",
-        "group_instance_id": None,
-        "topics": [{"name": topic, "partitions": rows}],
-    }
 
 
 def _is_committed(answer: Any) -> bool:
@@ -325,26 +235,28 @@ def rebalance(cluster: Cluster) -> Figures:
     return figures
 
 
-MEASURED: Final[Mapping[str, tuple[Callable[[Cluster], Figures], int]]] = {
-    "transactions": (transactions, 3),
-    "commits": (commits, 3),
-    "rebalance": (rebalance, 3),
+NOTHING: Final[Mapping[str, str]] = {}
+MEASURED: Final[Mapping[str, tuple[Callable[[Cluster], Figures], Mapping[str, str]]]] = {
+    "transactions": (transactions, NOTHING),
+    "commits": (commits, NOTHING),
+    "rebalance": (rebalance, NOTHING),
+    "members": (members, NOTHING),
+    "load": (load, ONE_LOG),
 }
-"""What measures each figure, and on how many nodes."""
+"""What measures each figure, and the settings of the nodes besides their own."""
 
 
 @contextmanager
-def running(system: str, brokers: int) -> Iterator[Cluster]:
-    """Nodes of one of the two."""
-    config = ONE_PARTITION if brokers == 1 else {}
+def running(system: str, config: Mapping[str, str]) -> Iterator[Cluster]:
+    """Three nodes of one of the two."""
     if system == "tidelog":
-        with LocalCluster(brokers, profile="default", config=config) as local:
+        with LocalCluster(3, profile="default", config=config) as local:
             yield local
         return
     lines = "".join(f"{name}={value}\n" for name, value in config.items())
     with (
         tempfile.TemporaryDirectory(prefix="bench-clients-") as directory,
-        KafkaCluster(Path(directory), brokers, lines) as cluster,
+        KafkaCluster(Path(directory), more_properties=lines) as cluster,
     ):
         yield cluster
 
@@ -357,9 +269,9 @@ def main() -> None:
     options = parser.parse_args()
     figures: dict[str, Figures] = {system: {} for system in options.systems}
     for name in options.figures:
-        measure, brokers = MEASURED[name]
+        measure, config = MEASURED[name]
         for system in options.systems:
-            with running(system, brokers) as cluster:
+            with running(system, config) as cluster:
                 found = measure(cluster)
             figures[system] |= found
             print(f"{system}: {found}", flush=True)

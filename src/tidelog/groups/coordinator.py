@@ -79,8 +79,9 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
         trace: Trace,
         topics: Topics,
     ) -> None:
+        self._machine = GroupsMachine()
         kernel: GroupsKernel = Kernel(
-            GroupsMachine(),
+            self._machine,
             log,
             initial=GroupsImage(),
             max_batch_records=MAX_GROUP_RECORDS_PER_BATCH,
@@ -131,6 +132,7 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
     def become_active(self, epoch: int, now: Instant) -> None:
         """Everything before this leadership is loaded: decides from now on. The members that the
         log knows have one session timeout to come back."""
+        self._machine.end_loading()
         self._kernel.become_active(epoch)
         self._expiry.start(now)
         self._steps.start(now)

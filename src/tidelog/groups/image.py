@@ -71,6 +71,7 @@ class GroupImage:
 
 
 _NO_GROUP: Final = GroupImage()
+_Made = dict[str, dict[TopicPartition, CommittedOffset]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,19 @@ class GroupsImage:
 
 
 class GroupsMachine:
-    """The log of a coordinator as the kernel's state machine."""
+    """The log of a coordinator as the kernel's state machine.
+
+    Until everything is loaded nobody looks at an image but the next batch. So the offsets of a
+    group are copied once then, and not with each batch that has one of them.
+    """
+
+    def __init__(self) -> None:
+        # By group: the offsets that a load has made; `None` once it has ended.
+        self._loading: _Made | None = {}
+
+    def end_loading(self) -> None:
+        """From now on an image never changes."""
+        self._loading = None
 
     def encode(self, record: GroupsLogRecord) -> LogRecord:
         """As the log has it."""
@@ -110,7 +123,7 @@ class GroupsMachine:
         self, state: GroupsImage, records: Sequence[GroupsLogRecord], last_offset: int, epoch: int
     ) -> GroupsImage:
         """The image after a batch."""
-        changes = _Changes(state)
+        changes = _Changes(state, self._loading)
         for index, record in enumerate(records):
             if isinstance(record, OffsetRecord):
                 changes.commit(record)
@@ -130,10 +143,24 @@ class GroupsMachine:
 class _Changes:
     """What a batch changes, by group."""
 
-    __slots__ = ("_offsets", "_open", "_state", "_waiting", "consumers", "shares", "values")
+    __slots__ = (
+        "_found",
+        "_loading",
+        "_offsets",
+        "_open",
+        "_state",
+        "_waiting",
+        "consumers",
+        "shares",
+        "values",
+    )
 
-    def __init__(self, state: GroupsImage) -> None:
+    def __init__(self, state: GroupsImage, loading: _Made | None) -> None:
         self._state = state
+        # Offsets that may be changed where they are; `None` when none may.
+        self._loading = loading
+        # Groups that were looked for.
+        self._found: dict[str, GroupImage | None] = {}
         # Copies of what is changed.
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._waiting: dict[str, Waiting] = {}
@@ -143,17 +170,31 @@ class _Changes:
         self.shares: dict[str, list[ShareGroupRecord]] = {}
         self.values: dict[str, GroupValue | None] = {}
 
+    def _before(self, group_id: str) -> GroupImage | None:
+        try:
+            return self._found[group_id]
+        except KeyError:
+            found = self._found[group_id] = self._state.get(group_id)
+            return found
+
     def _offsets_of(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         offsets = self._offsets.get(group_id)
         if offsets is None:
-            found = self._state.get(group_id)
-            offsets = self._offsets[group_id] = {} if found is None else dict(found.offsets)
+            found = self._before(group_id)
+            made = None if self._loading is None else self._loading.get(group_id)
+            if made is not None and found is not None and found.offsets is made:
+                offsets = made
+            else:
+                offsets = {} if found is None else dict(found.offsets)
+            self._offsets[group_id] = offsets
+            if self._loading is not None:
+                self._loading[group_id] = offsets
         return offsets
 
     def _waiting_in(self, group_id: str) -> Waiting:
         waiting = self._waiting.get(group_id)
         if waiting is None:
-            found = self._state.get(group_id)
+            found = self._before(group_id)
             waiting = NOTHING_WAITS if found is None else found.waiting
         return waiting
 
@@ -207,7 +248,7 @@ class _Changes:
         changed: dict[str, GroupImage | None] = {}
         touched = (*self._offsets, *self._waiting, *self.values, *self.consumers, *self.shares)
         for group_id in dict.fromkeys(touched):
-            before = self._state.get(group_id) or _NO_GROUP
+            before = self._before(group_id) or _NO_GROUP
             records = self.consumers.get(group_id, ())
             shares = self.shares.get(group_id, ())
             after = GroupImage(

@@ -20,6 +20,8 @@ Source: KIP-211 (expiry), KIP-345 (static members), KIP-482; Kafka's `OffsetComm
 `GroupMetadataValue`.
 """
 
+from functools import lru_cache
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from tidelog.errors import MalformedFrame
@@ -39,10 +41,11 @@ from tidelog.wire.layouts import (
     read_version,
     written,
 )
-from tidelog.wire.notation import MALFORMED
+from tidelog.wire.notation import MALFORMED, NO_TAGS
 from tidelog.wire.primitives import Codec
 
-_OFFSET_KINDS: Final = (0, 1)
+_OFFSET_KEYS: Final = (b"\x00\x01", b"\x00\x00")
+"""How keys of offsets begin."""
 _OFFSET_KIND: Final = 1
 _GROUP_KIND: Final = 2
 _FIRST_FLEXIBLE: Final = 4
@@ -172,6 +175,13 @@ def _layout_of_groups(version: int) -> Codec:
 _OFFSETS: Final = {version: _layout_of_offsets(version) for version in range(5)}
 _GROUPS: Final = {version: _layout_of_groups(version) for version in range(5)}
 _OFFSET_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text, INT32)
+_PLAIN_OFFSET: Final = Struct(">hqiBqB")
+"""An offset in the newest version, with an empty text and without tagged fields: most are like
+that."""
+_EMPTY_TEXT: Final = 1
+_NAMES: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text)
+_KIND_BYTES: Final = 2
+_NUMBER: Final = Struct(">i")
 _GROUP_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text)
 _MEMBER_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text)
 
@@ -204,11 +214,9 @@ def decode(raw: RawRecord) -> GroupsRecord:
     """The record of a key and a value. Raises `MalformedFrame`."""
     key, value = raw
     try:
+        if key[:_KIND_BYTES] in _OFFSET_KEYS:
+            return OffsetRecord(*_read_offset_key(key), _read_offset(value))
         kind, position = INT16.read(key, 0)
-        if kind in _OFFSET_KINDS:
-            (group_id, *partition), _ = _OFFSET_KEY.read(key, position)
-            offset = None if value is None else read_version("an offset", _OFFSETS, value)
-            return OffsetRecord(group_id, TopicPartition(*partition), offset)
         if kind == _GROUP_KIND:
             (group_id,), _ = _GROUP_KEY.read(key, position)
             group = None if value is None else read_version("a group", _GROUPS, value)
@@ -224,6 +232,34 @@ def decode(raw: RawRecord) -> GroupsRecord:
     except MALFORMED as cause:
         raise MalformedFrame(f"no record of a group: {cause}") from cause
     return OtherRecord(raw)
+
+
+def _read_offset_key(key: bytes) -> tuple[str, TopicPartition]:
+    names = _names_before_number(key[: -_NUMBER.size])
+    if names is None:
+        (group_id, *partition), _ = _OFFSET_KEY.read(key, _KIND_BYTES)
+        return group_id, TopicPartition(*partition)
+    group_id, topic = names
+    return group_id, TopicPartition(topic, *_NUMBER.unpack_from(key, len(key) - _NUMBER.size))
+
+
+@lru_cache(maxsize=1024)
+def _names_before_number(key: bytes) -> tuple[str, str] | None:
+    """Group and topic of a key without its last field; `None` where they do not end with it. A new
+    coordinator reads millions of keys, and those of a group are mostly of few topics."""
+    (group_id, topic), end = _NAMES.read(key, _KIND_BYTES)
+    return (group_id, topic) if end == len(key) else None
+
+
+def _read_offset(value: bytes | None) -> CommittedOffset | None:
+    if value is None:
+        return None
+    if len(value) == _PLAIN_OFFSET.size:
+        version, offset, epoch, text, at_ms, tags = _PLAIN_OFFSET.unpack(value)
+        if version == _NEWEST_OFFSET and text == _EMPTY_TEXT and tags == NO_TAGS:
+            return CommittedOffset(offset, epoch, "", at_ms)
+    found: CommittedOffset = read_version("an offset", _OFFSETS, value)
+    return found
 
 
 def _key_of(kind: int) -> Codec:

@@ -58,9 +58,11 @@ def encode_varint(value: int) -> bytes:
 
 def decode_varint(buf: bytes, pos: int) -> tuple[int, int]:
     """(value, position after it). Raises `CorruptBatch` when it is cut or too long."""
-    shift = 0
-    folded = 0
     try:
+        byte = buf[pos]
+        if byte < 128:
+            return (byte >> 1) ^ -(byte & 1), pos + 1
+        shift = folded = 0
         while True:
             byte = buf[pos]
             pos += 1
@@ -140,6 +142,8 @@ def _decode_record(
     offset_delta, pos = decode_varint(body, pos)
     key, pos = _take_nullable(body, pos, end)
     value, pos = _take_nullable(body, pos, end)
+    if pos + 1 == end and not body[pos]:
+        return timestamp_delta, offset_delta, key, value, (), end
     header_count, pos = decode_varint(body, pos)
     if not 0 <= header_count <= end - pos:
         raise CorruptBatch(f"header count `{header_count}` with {end - pos} bytes left")

@@ -1,10 +1,14 @@
 """Goal: the image is what the records say, and an earlier image stays what it was."""
 
+import pytest
+
+from tidelog.env.prng import Prng
 from tidelog.groups.image import GroupImage, GroupsImage, GroupsMachine
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupValue, OffsetRecord
 from tidelog.model import TopicPartition
 
 MACHINE = GroupsMachine()
+MACHINE.end_loading()
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 EMPTY = GroupValue("consumer", 3, None, None, 0, ())
 
@@ -41,3 +45,42 @@ def test_the_last_record_of_a_batch_counts():
 def test_tombstones_of_what_is_not_there_change_nothing():
     image = replayed(GroupsImage(), OffsetRecord("g", T0, None), GroupRecord("h", None))
     assert not len(image.groups)
+
+
+def _drawn(prng):
+    """A record of one of few groups."""
+    group_id, partition = prng.choice("gh"), prng.choice((T0, T1))
+    kind = prng.below(6)
+    if kind < 2:
+        return GroupRecord(group_id, prng.choice((EMPTY, None)))
+    offset = None if kind == 2 else CommittedOffset(prng.below(1000))
+    return OffsetRecord(group_id, partition, offset)
+
+
+def _followed(known, record):
+    """What a record does, said simply: the offsets and the value of each group."""
+    offsets, _ = group = known.setdefault(record.group_id, [{}, None])
+    if isinstance(record, GroupRecord):
+        group[1] = record.value
+    elif record.value is None:
+        offsets.pop(record.topic_partition, None)
+    else:
+        offsets[record.topic_partition] = record.value
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_a_load_copies_no_offsets_and_ends_with_what_the_log_says(seed):
+    """Groups go and come again, also with nothing but their record."""
+    prng, machine, image, known = Prng(seed), GroupsMachine(), GroupsImage(), {}
+    for offset in range(60):
+        batch = [_drawn(prng) for _ in range(prng.between(1, 4))]
+        image = machine.replay(image, batch, offset, 0)
+        for record in batch:
+            _followed(known, record)
+        found = {group_id: (one.offsets, one.value) for group_id, one in image.groups.items()}
+        assert found == {group_id: tuple(one) for group_id, one in known.items() if any(one)}
+    machine.end_loading()
+    later = machine.replay(image, [OffsetRecord("g", T0, CommittedOffset(-7))], 99, 0)
+    assert later.get("g").offsets[T0] == CommittedOffset(-7)
+    still = {group_id: (one.offsets, one.value) for group_id, one in image.groups.items()}
+    assert still == {group_id: tuple(one) for group_id, one in known.items() if any(one)}

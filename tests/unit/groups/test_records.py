@@ -100,6 +100,22 @@ def test_an_expiry_of_its_own_takes_the_version_that_has_it():
     assert decode((key, value)) == OffsetRecord("g", T0, CommittedOffset(5, -1, "note", 1000, 2000))
 
 
+def test_a_version_as_long_as_the_plain_form_of_the_newest_is_read_as_itself():
+    """Version 3 has a text of two bytes more, and no tags."""
+    key, _ = encode(OffsetRecord("g", T0, None))
+    numbers = (9).to_bytes(8, "big"), (4).to_bytes(4, "big"), (1000).to_bytes(8, "big")
+    value = b"\x00\x03" + numbers[0] + numbers[1] + b"\x00\x00" + numbers[2]
+    _, plain = encode(OffsetRecord("g", T0, CommittedOffset(9, 4, "", 1000)))
+    assert plain is not None and len(value) == len(plain)
+    assert decode((key, value)) == OffsetRecord("g", T0, CommittedOffset(9, 4, "", 1000))
+
+
+def test_a_key_with_more_behind_it_is_the_key():
+    key, value = encode(OffsetRecord("g", TopicPartition("t", 258), CommittedOffset(5)))
+    for more in (b"\x00", b"\x00\x00\x00\x07"):
+        assert decode((key + more, value)) == decode((key, value))
+
+
 @pytest.mark.parametrize("version", [-1, 5, 300])
 def test_versions_of_the_future_are_refused(version):
     key, value = encode(OffsetRecord("g", T0, CommittedOffset(5)))

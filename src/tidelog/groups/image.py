@@ -90,7 +90,7 @@ class GroupsImage:
 class GroupsMachine:
     """The log of a coordinator as the kernel's state machine.
 
-    Until everything is loaded nobody looks at an image but the next batch. So the offsets of a
+    Until everything is loaded only the next batch looks at an image. So the offsets of a
     group are copied once then, and not with each batch that has one of them.
     """
 

@@ -15,7 +15,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Copies a topic in transactions up to where it ends, partition by partition, and prints a line for
- * each transaction. Any error ends it; whoever runs it begins it again.
+ * each transaction. Any error ends it, and the caller begins it again.
  *
  * <p>Arguments: bootstrap servers, name of group and transactions, source, copy, records.
  */

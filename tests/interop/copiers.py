@@ -3,7 +3,7 @@
     python -m tests.interop.copiers confluent|aiokafka BOOTSTRAP NAME SOURCE COPY RECORDS
 
 They print the sum of their places for each transaction, and end when that is `RECORDS`. Any error
-ends them; whoever runs them begins them again.
+ends them, and the caller begins them again.
 """
 
 import asyncio

@@ -27,7 +27,7 @@ UNSURE: Final = "Test848RegexBrokerResolves"
 4.3.1 it failed in 23 of 100 runs. What it is about has `test_k68_consumer_group_heartbeat.py`."""
 RECORDS: Final = 20_000
 """That the chains pass on; 500,000 where nothing else is said."""
-TIMEOUT_S: Final = 170
+TIMEOUT_S: Final = 400
 CONFIG: Final = {"group.share.delivery.count.limit": "10"}
 """What a share group's members release goes to others; after five times, as it is by default, a
 record of the chain may be given up, which waits for it for ever."""

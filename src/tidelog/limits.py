@@ -28,6 +28,10 @@ MAX_FETCHED_BYTES: Final = 2 << 20
 """Records of one answer to a consumer, however much it asks for, but at least one batch: to read,
 check and encrypt them takes a node some milliseconds."""
 
+FIRST_FETCHED_BYTES: Final = 256 << 10
+"""The same of the first answer on a connection: each that was taken doubles what the next may have,
+so a client that reads nothing makes a node read little."""
+
 MAX_TURNS_PER_TICK: Final = 8
 """Connections with requests left over that get a turn in one tick; the others are first next
 time."""
@@ -148,9 +152,9 @@ REPLICA_WORK_PER_TURN: Final = 4000
 sent, before it looks at its connections again; the rest waits for the next turns. The unit is about
 a microsecond of a machine with two cores."""
 
-BYTES_READ_PER_WORK: Final = 1 << 10
-"""Bytes that are read for a fetch, or inflated to look into a client's batch, cost one unit.
-Fetches of other connections wait when the work of the turn is spent."""
+BYTES_READ_PER_WORK: Final = 512
+"""Bytes that are read for a fetch, checked, encrypted and sent, or inflated to look into a client's
+batch, cost one unit. Fetches of other clients wait when the work of the turn is spent."""
 
 UNHURRIED_SHARE: Final = 2
 """Logs that are made or that go, while no replica waits for its role, have this part of it."""
@@ -371,11 +375,15 @@ them is cut."""
 MAX_HANDSHAKES_PER_HOST: Final = 500
 """The same of one address, so that one host alone cannot cut those of the others."""
 
-HANDSHAKE_STEPS_PER_TURN: Final = 8
-"""Steps of handshakes, of half a millisecond to two each, before the node looks at its other
-connections again; the peers behind them wait."""
+HANDSHAKE_STEPS_PER_TURN: Final = 4
+"""Steps of handshakes, of a quarter of a millisecond each or more, before the node looks at its
+other connections again; the peers behind them wait."""
 
-WRITE_HIGH_WATER_BYTES: Final = 1 << 20
+SEALED_BYTES: Final = 64 << 10
+"""Bytes that are encrypted for one connection before what came of them is taken out of OpenSSL's
+buffer, which keeps for ever the size that it had to grow to."""
+
+WRITE_HIGH_WATER_BYTES: Final = 256 << 10
 """Unsent bytes of one connection above which it is not read and files are not read for it."""
 
 MAX_UNSENT_BYTES: Final = 256 << 20

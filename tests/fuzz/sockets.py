@@ -118,7 +118,7 @@ class Stranger(asyncio.Protocol):
         self._cases_left -= 1
         stream = of_a_stranger(Prng(self._case), self._crowd.requests)
         self._case = next(self._crowd.cases)
-        self._send(self._tls.seal([stream.data]), stream.damaged, _SILENCE_S)
+        self._send(b"".join(self._tls.seal([stream.data])), stream.damaged, _SILENCE_S)
 
     def _send(self, data: bytes, damaged: int, patience_s: float) -> None:
         self._crowd.done["damaged_frames"] += damaged

@@ -46,7 +46,13 @@ from tidelog.env.effects import Chunk, Close, EffectQueue, HoldReading, Send
 from tidelog.env.held import Held
 from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import UnwritableText
-from tidelog.limits import MAX_HELD_REQUEST_BYTES, MAX_IN_FLIGHT_REQUESTS, MAX_TURNS_PER_TICK
+from tidelog.limits import (
+    FIRST_FETCHED_BYTES,
+    MAX_FETCHED_BYTES,
+    MAX_HELD_REQUEST_BYTES,
+    MAX_IN_FLIGHT_REQUESTS,
+    MAX_TURNS_PER_TICK,
+)
 from tidelog.model import ANONYMOUS, Principal
 from tidelog.rsm.timers import Timers
 from tidelog.security.authorizer import UNLIMITED, Access
@@ -172,6 +178,9 @@ class Connection:
     is_fetching: bool = False
     # Bytes of the request whose batches are looked into; nothing behind it is handled before.
     inspected_bytes: int = 0
+    # Bytes of records that the answer to its next fetch may have; doubled by each fetch: the answer
+    # before has been taken when the next is handled.
+    next_fetch_bytes: int = FIRST_FETCHED_BYTES
     # Whether the peer does not take what it was sent.
     is_stalled: bool = False
     # When bytes of requests last came.
@@ -193,6 +202,12 @@ class Connection:
         waits = self.is_fetching or self.is_stalled or self.muted_until is not None
         is_free = self.open and not waits and not self.inspected_bytes
         return is_free and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
+
+    def take_fetch_bytes(self) -> int:
+        """How many bytes of records the answer to a fetch that is handled now may have."""
+        most = self.next_fetch_bytes
+        self.next_fetch_bytes = min(2 * most, MAX_FETCHED_BYTES)
+        return most
 
 
 def _references_here() -> int:

@@ -5,7 +5,9 @@ Bytes become frames, and frames go to the router. In the tick of a read at most
 or have to be inflated: the one that spends the work of the turn is the connection's last
 (`replication/turn_work.py`). The rest waits in `connections` and gets its turns in the ticks that
 follow at once. So no client keeps the node from its other work, nor do several together: of the
-connections that spent the work of a turn, each waits until one comes in which it is not spent.
+connections that spent the work of a turn, each waits until one comes in which it is not spent. So
+do the fetches of clients. Those of brokers do not stand in that line: behind fifty clients that
+fetch megabytes, a record was acknowledged after a quarter of a second.
 
 Bytes that are not frames close the connection. The failure detector learns when bytes come from
 another broker, and when its connection ends.
@@ -133,11 +135,15 @@ class Turns:
     def _serve(self, connection: Connection, frames: Sequence[Buffer], now: Instant) -> int:
         """Handles requests of one connection; returns how many. The node stops when
         `MAX_IN_FLIGHT_REQUESTS` of the connection wait for their answers, and after a request that
-        used up the work of the turn. Of the requests of other connections only fetches wait then:
-        most take no work."""
+        used up the work of the turn. Of the requests of other connections only fetches of clients
+        wait then: most take no work, and records that are not acknowledged wait for the fetches of
+        brokers."""
         work, handled = self._work, 0
+        waits_to_fetch = connection.broker_id is None
         for frame in frames:
-            if not connection.has_room or (work.is_spent and _is_fetch(frame)):
+            if not connection.has_room:
+                break
+            if waits_to_fetch and work.is_spent and _is_fetch(frame):
                 break
             left = work.left
             self._router.on_frame(connection, memoryview(frame), now)

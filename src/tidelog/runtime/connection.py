@@ -7,8 +7,9 @@ as the buffer is full each time, so one that fills it rests until the others hav
 Writing: bytes go to the transport as they are; a file slice goes out by `sendfile` while the
 socket takes it, else in pieces through the transport. What the peer does not take waits in
 `_outbox`, slices unread, and the connection is not read meanwhile: a peer that does not read its
-replies cannot make us take more requests. What all such peers together hold is bounded by their
-owner (`env/held.py`).
+replies cannot make us take more requests. The kernel would take megabytes for such a peer, each
+of which is read, encrypted and copied for nothing, so it has a bound too. What all such peers
+together hold is bounded by their owner (`env/held.py`).
 
 TLS, where a listener has it, is between this and the socket (`runtime/tls.py`): the transport is
 another one then, which encrypts, and file slices always go out in pieces.
@@ -32,6 +33,8 @@ from tidelog.limits import READ_BUFFER_BYTES, WRITE_HIGH_WATER_BYTES
 
 _PIECE_BYTES: Final = 256 << 10
 _HAS_SENDFILE: Final = sys.platform == "linux"
+_UNSENT_IN_KERNEL: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+"""The option that bounds what the kernel takes beyond what it may send; not every system has it."""
 
 
 class Owner(Protocol):
@@ -120,6 +123,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if _UNSENT_IN_KERNEL is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, _UNSENT_IN_KERNEL, WRITE_HIGH_WATER_BYTES)
         except OSError:
             # The peer has reset it already; connection_lost follows.
             pass

@@ -1,7 +1,7 @@
 """TLS handshakes under way: how many, how long, and how much of them in one turn.
 
 Before its handshake has ended a peer is a stranger, and costs what it wants: a descriptor for as
-long as it is silent, and half a millisecond of arithmetic or more for each step. So
+long as it is silent, and a quarter of a millisecond of arithmetic or more for each step. So
 
 - a handshake that has not ended after `HANDSHAKE_TIMEOUT_MS` is cut;
 - of accepted connections at most `MAX_HANDSHAKES` are in their handshake, and at most

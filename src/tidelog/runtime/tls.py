@@ -210,10 +210,10 @@ class TlsTransport(asyncio.BufferedProtocol):
         return int(self._raw.get_write_buffer_size())
 
     def write(self, data: Buffer) -> None:
-        self._raw.write(self._filter.seal([data]))
+        self.writelines([data])
 
     def writelines(self, chunks: Sequence[Buffer]) -> None:
-        self._raw.write(self._filter.seal(chunks))
+        self._raw.writelines(self._filter.seal(chunks))
 
     def is_closing(self) -> bool:
         return bool(self._raw.is_closing())

@@ -3,16 +3,22 @@
 What came from the peer goes in by `feed`; `handshake`, `read_into` and `seal` leave what is for the
 peer to `take`. Python's `ssl` does the rest over two buffers in memory.
 
+OpenSSL's buffer in memory grows by copying itself, is wiped each time, and never shrinks. So large
+data is encrypted in pieces, each of which is taken before the next one: the first answer of 2 MiB
+on a connection took six times as long as one that found its buffer grown, and left the connection
+with as much memory.
+
 Left out: waiting for the peer's answer to `shut_down`. Frames have lengths, so a connection that
 was cut is noticed without it.
 """
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from tidelog.env.disk import Buffer
+from tidelog.limits import SEALED_BYTES
 
 
 class TlsFilter:
@@ -79,10 +85,15 @@ class TlsFilter:
             self.has_ended = True
         return size
 
-    def seal(self, chunks: Sequence[Buffer]) -> bytes:
-        """The chunks encrypted, with all that was left to `take` before them."""
-        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        view = memoryview(data)
+    def seal(self, chunks: Sequence[Buffer]) -> list[bytes]:
+        """The chunks encrypted, with all that was left to `take` before them; in pieces, of which
+        none is much larger than `SEALED_BYTES`."""
+        if len(chunks) == 1 and len(chunks[0]) <= SEALED_BYTES:
+            return [self._seal_piece(chunks[0])]
+        return [self._seal_piece(piece) for piece in pieces_of(chunks)]
+
+    def _seal_piece(self, piece: Buffer) -> bytes:
+        view = memoryview(piece)
         while view:
             view = view[self._object.write(view) :]
         return self.take()
@@ -91,6 +102,24 @@ class TlsFilter:
         """Leaves to `take` TLS's word that nothing more comes."""
         with suppress(ssl.SSLError, ValueError):
             self._object.unwrap()
+
+
+def pieces_of(chunks: Sequence[Buffer]) -> Iterator[Buffer]:
+    """The bytes of the chunks in pieces of `SEALED_BYTES`; only the last one is smaller."""
+    run: list[Buffer] = []
+    size = 0
+    for chunk in chunks:
+        left = memoryview(chunk)
+        while len(left) >= SEALED_BYTES - size:
+            cut = SEALED_BYTES - size
+            run.append(left[:cut])
+            yield run[0] if len(run) == 1 else b"".join(run)
+            left, run, size = left[cut:], [], 0
+        if left:
+            run.append(left)
+            size += len(left)
+    if run:
+        yield run[0] if len(run) == 1 else b"".join(run)
 
 
 def reason_of(error: ssl.SSLError) -> str:

@@ -6,6 +6,7 @@ from tests.unit.broker.api.test_k00_produce import request_of
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.env.effects import HoldReading, Received, Send, Stalled
 from tidelog.limits import (
+    FIRST_FETCHED_BYTES,
     FIRST_RECORDS_WORK,
     MAX_FETCHED_BYTES,
     MAX_IN_FLIGHT_REQUESTS,
@@ -14,7 +15,7 @@ from tidelog.limits import (
     REPLICA_WORK_PER_TURN,
 )
 from tidelog.log.validation import WHOLE
-from tidelog.model import ZERO_TOPIC_ID, TopicPartition
+from tidelog.model import ZERO_TOPIC_ID
 from tidelog.records.batch import build_batch
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
@@ -218,23 +219,68 @@ def test_requests_that_never_end_are_bounded_for_all_clients_together():
     assert node.broker.connections.held.total_bytes == 65_008
 
 
+def wanted_by(replica_id: int, count: int = 1) -> bytes:
+    """So many fetches of all of `large`."""
+    wanted = FetchPartition("large", ZERO_TOPIC_ID, 0, -1, 0, -1, -1, 1 << 30)
+    asked = FetchRequest(replica_id, -1, 0, 1, 1 << 30, 0, 0, -1, [wanted], [])
+    return fetch.pack_request(11, 7, "reader", asked) * count
+
+
+def have_large(node: OneNode, batch_bytes: int, batches: int) -> None:
+    """The topic `large` with so many batches."""
+    wire = node.client()
+    wire.create_topic("large")
+    records = build_batch([Record(1, None, bytes(batch_bytes))])
+    for number in range(batches):
+        request = request_of(wire, 9, topic="large", records=records)
+        wire.send(codec.encode_request(request, number, "writer"))
+        assert correlation_ids(wire) == [number]
+
+
+def test_a_broker_does_not_wait_for_what_clients_fetch():
+    """Records are acknowledged when followers have fetched them. Method: more clients than the work
+    of a turn is enough for come before the broker."""
+    node = OneNode()
+    have_large(node, 900_000, 4)
+    readers = [node.client() for _ in range(20)]
+    broker = node.client(node.broker.config.inter_broker_listener_name)
+    for wire in readers:
+        node.node.receive(Received(wire.connection_id, wanted_by(-1)), node.now)
+    assert node.broker.replicas.work.is_spent
+    connection = node.broker.connections.get(broker.connection_id)
+    assert connection is not None
+    connection.broker_id = 2
+    node.node.receive(Received(broker.connection_id, wanted_by(2)), node.now)
+    tick(node)
+    assert len(broker.frames()) == 1
+    served = sum(bool(wire.frames()) for wire in readers)
+    assert 0 < served < len(readers)
+    while served < len(readers):
+        tick(node)
+        served += sum(bool(wire.frames()) for wire in readers)
+
+
+def test_the_first_answers_on_a_connection_have_few_records():
+    """A client that reads nothing takes one or two of them; who reads on has whole ones soon."""
+    node = OneNode()
+    have_large(node, 60_000, 50)
+    wire, sizes = node.client(), []
+    for _ in range(5):
+        wire.send(wanted_by(-1))
+        sizes += map(len, wire.frames())
+    for size, most in zip(sizes, (1, 2, 4, 8, 8), strict=True):
+        most_bytes = min(most * FIRST_FETCHED_BYTES, MAX_FETCHED_BYTES)
+        assert most_bytes - 61_000 < size < most_bytes + 1000
+
+
 def test_a_client_that_does_not_read_makes_the_node_read_one_answer():
     """However many fetches it sends at once; the next one is for when it has taken that."""
     node = OneNode()
+    have_large(node, 900_000, 4)
     wire = node.client()
-    wire.create_topic("large")
-    for _ in range(4):
-        node.node._directories.logs[TopicPartition("large", 0)].append_as_leader(
-            build_batch([Record(1, None, bytes(900_000))]), 0, 1
-        )
-    node.settle()
-    wanted = FetchPartition("large", ZERO_TOPIC_ID, 0, -1, 0, -1, -1, 1 << 30)
-    asked = FetchRequest(-1, -1, 0, 1, 1 << 30, 0, 0, -1, [wanted], [])
-    node.node.receive(
-        Received(wire.connection_id, fetch.pack_request(11, 7, "deaf", asked) * 50), node.now
-    )
+    node.node.receive(Received(wire.connection_id, wanted_by(-1, 50)), node.now)
     tick(node)
-    assert len(node.sent[wire.connection_id]) < MAX_FETCHED_BYTES
+    assert 900_000 < len(node.sent[wire.connection_id]) < MAX_FETCHED_BYTES
     node.receive(Stalled(wire.connection_id, True))
     assert len(wire.frames()) == 1
     node.receive(Stalled(wire.connection_id, False))

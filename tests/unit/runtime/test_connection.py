@@ -1,11 +1,13 @@
 """Goal: chunks leave in order whatever their kind, and a peer that does not read harms no other."""
 
+import socket
 from pathlib import Path
 
-from tests.unit.runtime.harness import TIMEOUT_S, RunningDriver, running_driver
+from tests.unit.runtime.harness import TIMEOUT_S, Client, RunningDriver, running_driver
 from tidelog.env.effects import Closed, Received, Stalled
 from tidelog.env.held import Held
 from tidelog.env.memory_disk import MemoryDisk
+from tidelog.limits import WRITE_HIGH_WATER_BYTES
 from tidelog.runtime.os_disk import OsDisk
 from tidelog.testing.waiting import wait_until
 
@@ -118,13 +120,42 @@ def test_the_core_learns_who_does_not_read_and_who_does_again() -> None:
         wait_until(lambda: stalled_of(running)[-1] is False, TIMEOUT_S, "its end")
 
 
+class CountingDisk(MemoryDisk):
+    """Counts the bytes that were read of its files."""
+
+    read_bytes = 0
+
+    def deliver(self, path: str, data: bytes) -> bytes:
+        self.read_bytes += len(data)
+        return super().deliver(path, data)
+
+
+def with_small_buffer(sock: socket.socket) -> socket.socket:
+    """A peer whose kernel takes little for it."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+    return sock
+
+
+def test_little_is_read_for_a_peer_that_does_not_read() -> None:
+    """The kernel would take megabytes for it. Method: pieces of a file that were read."""
+    disk = CountingDisk()
+    size = 24 << 20
+    disk.open("log", create=True).append([bytes(size)])
+    with running_driver(disk) as running:
+        client = Client(running.port, with_small_buffer)
+        client.write(b"slice log 0 %d\n" % size)
+        wait_until(lambda: stalled_of(running) == [True], TIMEOUT_S, "a stall")
+        assert disk.read_bytes <= 6 * WRITE_HIGH_WATER_BYTES
+        assert len(client.reader.read(size + 2)) == size + 2
+
+
 def test_of_those_who_do_not_read_the_one_goes_that_was_first() -> None:
-    """Each leaves a megabyte and more with the node, which takes less than two of them."""
+    """Each leaves more than the high-water mark with the node, which takes two of these."""
     disk = MemoryDisk()
     size = 24 << 20
     disk.open("log", create=True).append([bytes(size)])
     with running_driver(disk) as running:
-        running.driver.unsent = Held(2 << 20)
+        running.driver.unsent = Held(2 * WRITE_HIGH_WATER_BYTES)
         first, second = running.client(), running.client()
         for number, client in enumerate((first, second), 1):
             client.write(b"slice log 0 %d\n" % size)

@@ -3,14 +3,17 @@
 Method: two filters in memory, whose bytes the test carries to and fro.
 """
 
+import random
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
 from tests.unit.tls.stores import client_tls, key_store, server_tls
 from tidelog.config.values import TlsConfig
+from tidelog.limits import SEALED_BYTES
 from tidelog.runtime.tls_filter import TlsFilter, reason_of
 from tidelog.testing.certificates import Authority
 from tidelog.tls.contexts import client_context, server_context
@@ -49,7 +52,7 @@ def test_bytes_arrive_whole_however_they_are_cut(version: str) -> None:
     pair = Pair(client=replace(CLIENT, enabled_protocols=(version,)))
     pair.shake_hands()
     data = bytes(range(256)) * 400
-    sealed = pair.client.seal([data[:3], memoryview(data)[3:50_000], data[50_000:]])
+    sealed = b"".join(pair.client.seal([data[:3], memoryview(data)[3:50_000], data[50_000:]]))
     assert data[:64] not in sealed
     received = b""
     for begin in range(0, len(sealed), 7001):
@@ -61,10 +64,27 @@ def test_bytes_arrive_whole_however_they_are_cut(version: str) -> None:
 def test_a_full_buffer_leaves_the_rest_for_later() -> None:
     pair = Pair()
     pair.shake_hands()
-    pair.server.feed(pair.client.seal([b"x" * 40_000]))
+    pair.server.feed(*pair.client.seal([b"x" * 40_000]))
     small = memoryview(bytearray(30_000))
     assert pair.server.read_into(small) == 30_000
     assert pair.server.read_into(small) == 10_000
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [100, 70_000, 70_001, 400_000]])
+def test_large_data_is_encrypted_in_pieces(cuts: list[int]) -> None:
+    """OpenSSL's buffer keeps the size that it grew to: it never has more than a piece."""
+    pair = Pair()
+    pair.shake_hands()
+    data = random.Random(7).randbytes(7 * SEALED_BYTES + 1)
+    chunks = [data[begin:end] for begin, end in pairwise([0, *cuts, len(data)])]
+    sealed = pair.client.seal(chunks)
+    assert len(sealed) == 8
+    assert max(map(len, sealed)) < SEALED_BYTES + (1 << 10), "a record of 16 KiB adds 22 bytes"
+    received = b""
+    for piece in sealed:
+        pair.server.feed(piece)
+        received += pair.read_server()
+    assert received == data
 
 
 @pytest.mark.parametrize("name", ["alice", ""])
@@ -79,7 +99,7 @@ def test_the_clients_certificate_is_known_if_it_has_one(name: str) -> None:
 def test_an_end_is_an_end() -> None:
     pair = Pair()
     pair.shake_hands()
-    last = pair.client.seal([b"last"])
+    last = b"".join(pair.client.seal([b"last"]))
     pair.client.shut_down()
     pair.server.feed(last + pair.client.take())
     assert pair.read_server() == b"last"
@@ -91,7 +111,7 @@ def test_an_end_is_an_end() -> None:
 def test_a_changed_byte_is_noticed() -> None:
     pair = Pair()
     pair.shake_hands()
-    sealed = bytearray(pair.client.seal([b"pay 10"]))
+    sealed = bytearray(*pair.client.seal([b"pay 10"]))
     sealed[-1] ^= 1
     pair.server.feed(sealed)
     with pytest.raises(ssl.SSLError):

@@ -33,7 +33,6 @@ from tidelog.broker.fetch_sessions import FetchSession
 from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_FETCHED_BYTES
 from tidelog.model import NO_EPOCH
 from tidelog.replication.interest import Interest, interest_of
 from tidelog.security.authorizer import Access
@@ -163,7 +162,8 @@ def _bounded(
 ) -> FetchRequest:
     if request.replica_id >= 0:
         return request
-    max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes, MAX_FETCHED_BYTES)
+    most = context.connection.take_fetch_bytes()
+    max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes, most)
     if node.throttling.is_on:
         max_bytes = node.throttling.most_fetched_bytes(context, max_bytes, now)
     # As Kafka: a client that wants more than it may get does not wait in vain.

@@ -47,6 +47,7 @@ class TokenRules:
     def __init__(self, config: NodeConfig, authorization: Authorization) -> None:
         self._protocols = config.security_protocols
         self._is_enabled = bool(config.controller.token_secret)
+        self._controller_listeners = config.controller_listener_names
         self._authorization = authorization
 
     def refuses(self, context: RequestContext | EnvelopedContext, request: Entity) -> bool:
@@ -56,8 +57,18 @@ class TokenRules:
         code = self._objection(context, request)
         if code is not None:
             context.unchecked = False
-            context.answer(_refused(context, request, code))
+            at_ms = _UNSET_MS if self._is_unset(context, code) else _NO_TIME_MS
+            context.answer(_refused(context, request, code, at_ms))
         return code is not None
+
+    def _is_unset(self, context: RequestContext | EnvelopedContext, code: ErrorCode) -> bool:
+        """Whether Kafka leaves the times of a refusal at 0: its controllers do, where they and not
+        an authorizer refuse."""
+        if code is ErrorCode.INVALID_PRINCIPAL_TYPE:
+            if isinstance(context, EnvelopedContext):
+                return True
+            return context.connection.listener in self._controller_listeners
+        return code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 
     def _objection(
         self, context: RequestContext | EnvelopedContext, request: Entity
@@ -97,13 +108,12 @@ def _owner_of(request: Entity, asker: Principal) -> Principal:
 
 
 def _refused(
-    context: RequestContext | EnvelopedContext, request: Entity, code: ErrorCode
+    context: RequestContext | EnvelopedContext, request: Entity, code: ErrorCode, at_ms: int
 ) -> Entity:
     key, version = context.header.api_key, context.header.api_version
-    at = _UNSET_MS if code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED else _NO_TIME_MS
     values: dict[str, Any] = {"error_code": code, "throttle_time": 0, "tokens": ()}
     times = ("issue_timestamp", "expiry_timestamp", "max_timestamp")
-    values |= dict.fromkeys(times, timestamp(at))
+    values |= dict.fromkeys(times, timestamp(at_ms))
     if key is ApiKey.CREATE_DELEGATION_TOKEN:
         values |= {"token_id": "", "hmac": b""}
         values["principal_type"], values["principal_name"] = _owner_of(request, context.principal)

@@ -14,17 +14,20 @@ from tests.differential.rights.cases import (
     ANONYMOUS,
     CLIENTS,
     CONSUMERS,
+    OWNED,
+    RENEWED,
     ROOT,
     SHARERS,
     TIMEOUT_MS,
+    UNKNOWN_TOKEN,
 )
 from tests.differential.running import PASSING as PASSING_CODES
 from tests.differential.sides import CLOSED, Side
 from tests.differential.steps import Step
 from tests.interop.kafka_node import KafkaNode
 from tests.login_cluster import PLAIN_MODULE
-from tests.unit.broker.authorization_matrix import ABSENT, INVALID, PRESENT
-from tests.unit.broker.rights_table import CONTROLLER
+from tests.unit.broker.authorization_matrix import ABSENT, INVALID, PRESENT, TOKEN
+from tests.unit.broker.rights_table import CONTROLLER, DELEGATION_TOKEN
 from tidelog.metadata.acls import AclEntry
 from tidelog.testing import LocalCluster
 from tidelog.testing.ports import ports_from
@@ -63,13 +66,15 @@ class Broker:
         self._sides = {each: Side(f"{ADDRESS}:{port}") for each, port in ports.items()}
         # Who has logged in; listeners without a connection are not in it.
         self._users: dict[str, str] = {}
-        # Topics as they are now.
-        self.ids = {ABSENT: b"n" * 16, INVALID: b"i" * 16}
+        # Topics and codes of tokens as they are now.
+        self.ids = {ABSENT: b"n" * 16, INVALID: b"i" * 16, UNKNOWN_TOKEN: b"code"}
+        # The id of the token that entries are about.
+        self.token_id = ""
 
     def again(self) -> "Broker":
         """The same broker by other connections."""
         other = Broker(self.name, self._ports)
-        other.ids = self.ids
+        other.ids, other.token_id = self.ids, self.token_id
         return other
 
     def visit(self, listener: str, user: str) -> Side:
@@ -129,6 +134,26 @@ class Broker:
         wait_until(is_committed, READY_S, "the group")
         for key, version, name in _WITH_MEMBERS:
             wait_until(lambda key=key, v=version, n=name: self._joins(key, v, n), READY_S, name)
+        self._have_token(OWNED)
+        self._have_token(RENEWED, {"principal_type": "User", "principal_name": ROOT})
+
+    def _have_token(self, name: str, *renewers: dict[str, str]) -> None:
+        """A token of the user `owner`; an older one may have been ended."""
+        if self.ids.get(name) in self._codes():
+            return
+        owner = {"owner_principal_type": "User", "owner_principal_name": "owner"}
+        more = {**owner, "renewers": renewers, "max_lifetime": -1}
+        made = self.root(K.CREATE_DELEGATION_TOKEN, 3, **more)
+        assert not error_codes(made) - {0}, made
+        self.ids[name] = made["hmac"]
+        if name == OWNED:
+            self.token_id = made["token_id"]
+        wait_until(lambda: made["hmac"] in self._codes(), READY_S, "a token")
+
+    def _codes(self) -> set[bytes]:
+        """Of all tokens that it shows."""
+        answer = self.root(K.DESCRIBE_DELEGATION_TOKEN, 3, owners=None)
+        return {row["hmac"] for row in answer["tokens"]}
 
     def _joins(self, key: K, version: int, group: str) -> bool:
         """The group's one member joins, again if need be; whether it has the topic as it is now."""
@@ -155,7 +180,7 @@ class Broker:
         for start in range(0, len(entries), _BATCH):
             rows = tuple(
                 {**entry._asdict(), "resource_pattern_type": entry.pattern_type}
-                for entry in entries[start : start + _BATCH]
+                for entry in map(self._named_here, entries[start : start + _BATCH])
             )
             answer = self.root(K.CREATE_ACLS, 3, creations=rows)
             refused = [each for each in answer["results"] if each["error_code"] != 0]
@@ -175,10 +200,17 @@ class Broker:
                 "operation": entry.operation,
                 "permission_type": entry.permission_type,
             }
-            for entry in entries
+            for entry in map(self._named_here, entries)
         )
         self.root(K.DELETE_ACLS, 3, filters=filters)
         self._await(entries, [count - len(entries) for count in before])
+
+    def _named_here(self, entry: AclEntry) -> AclEntry:
+        """The entry with the id of this broker's token, or what that begins with."""
+        if entry.resource_type != DELEGATION_TOKEN or entry.resource_name == "*":
+            return entry
+        length = None if entry.resource_name == TOKEN else len(entry.resource_name)
+        return entry._replace(resource_name=self.token_id[:length])
 
     def _await(self, entries: Sequence[AclEntry], counts: list[int]) -> None:
         wait_until(lambda: self._counts(entries) == counts, READY_S, f"entries of {self.name}")
@@ -259,6 +291,7 @@ def _properties(ports: dict[str, int]) -> dict[str, str]:
         "listener.name.clients.plain.sasl.jaas.config": jaas,
         "listener.name.controller.plain.sasl.jaas.config": jaas,
         "super.users": f"User:{ROOT}",
+        "delegation.token.secret.key": "the key of all nodes",
         # Members that send no heartbeats stay.
         **dict.fromkeys(
             (

@@ -37,14 +37,18 @@ from tests.unit.broker.rights_table import (
     CLUSTER,
     CONTROLLER,
     CREATE,
+    CREATE_TOKENS,
+    DELEGATION_TOKEN,
     DELETE,
     DESCRIBE,
     DESCRIBE_CONFIGS,
+    DESCRIBE_TOKENS,
     GROUP,
     NEEDS,
     READ,
     TOPIC,
     TXN,
+    USER,
     WRITE,
     WRITE_TXN,
     Need,
@@ -120,6 +124,44 @@ _MORE: Final = (
 )
 """Lists, what is asked for by id, what shows operations or configurations, types of resources that
 belong to the cluster, transactions, and members of groups who have topics."""
+OWNED, RENEWED, UNKNOWN_TOKEN = "owned", "renewed", "unknown"
+"""Tokens of the user `owner`, the second one with the super user as renewer, and a code of none."""
+_FOR_OTHERS: Final = Need(65, ((CREATE_TOKENS, USER),))
+_SEEN: Final = Need(0, ((DESCRIBE, DELEGATION_TOKEN),)), Need(0, ((DESCRIBE_TOKENS, USER),))
+_OF_OWNER: Final = {
+    "owner_principal_type": "User",
+    "owner_principal_name": "owner",
+    "principal_type": "User",
+    "principal_name": "owner",
+}
+_OF_ASKER: Final = dict.fromkeys(("owner_principal_type", "owner_principal_name"))
+_RENEWER: Final = {"principal_type": "User", "principal_name": "ada"}
+_TOKENS: Final = (
+    Row(K.CREATE_DELEGATION_TOKEN, (_FOR_OTHERS,), _OF_OWNER, versions=(3, 99)),
+    Row(K.CREATE_DELEGATION_TOKEN, (_FOR_OTHERS,), _OF_ASKER | _RENEWER),
+    Row(
+        *(K.CREATE_DELEGATION_TOKEN, (_FOR_OTHERS,)),
+        _OF_OWNER | {"principal_type": "Group"},
+        versions=(3, 99),
+    ),
+    *(
+        Row(key, (need,), {"hmac": token, **period})
+        for key, period in (
+            (K.RENEW_DELEGATION_TOKEN, {"renew_period": 3_600_000}),
+            (K.EXPIRE_DELEGATION_TOKEN, {"expiry_time_period": 3_600_000}),
+            (K.EXPIRE_DELEGATION_TOKEN, {"expiry_time_period": -1}),
+        )
+        for token in (OWNED, RENEWED, UNKNOWN_TOKEN)
+        for need in (_FOR_OTHERS, *_SEEN)
+    ),
+    *(
+        Row(K.DESCRIBE_DELEGATION_TOKEN, (need,), owners)
+        for owners in ({"owners": None}, {"owners": ()}, _OF_OWNER)
+        for need in _SEEN
+    ),
+)
+"""Delegation tokens: who may make one for another user, and see it. No entry lets a user renew or
+end one."""
 _ON_BOTH: Final = (
     *(K.CREATE_TOPICS, K.DELETE_TOPICS, K.CREATE_PARTITIONS, K.DELETE_ACLS, K.ALTER_CONFIGS),
     *(K.INCREMENTAL_ALTER_CONFIGS, K.ALTER_PARTITION_REASSIGNMENTS, K.UPDATE_FEATURES),
@@ -137,6 +179,11 @@ _OF_CONTROLLERS: Final = (
         if row.key in _ON_BOTH and row.listener == BROKER
     ),
     *(Row(key, (cluster(ACTION),), _ELSEWHERE, CONTROLLER) for key in _QUORUM_REQUESTS),
+    *(
+        row._replace(listener=CONTROLLER)
+        for row in _TOKENS
+        if row.key is not K.DESCRIBE_DELEGATION_TOKEN
+    ),
     *(
         Row(K.ENVELOPE, (cluster(ACTION),), {"request_principal": who}, CONTROLLER)
         for who in (None, b"", pack("User", ROOT), pack("User", "stranger"))
@@ -185,7 +232,7 @@ Versions = Mapping[str, Mapping[int, VersionRange]]
 
 def all_cases(versions: Versions) -> Iterator[Case]:
     """The cases of all rows."""
-    for row in (*NEEDS, *_MORE, *_OF_CONTROLLERS):
+    for row in (*NEEDS, *_MORE, *_TOKENS, *_OF_CONTROLLERS):
         served = versions[CONTROLLER if row.listener == CONTROLLER else CLIENTS].get(row.key)
         api = APIS.table(listener_of(row))[row.key]
         if served is None or api is None:
@@ -293,6 +340,7 @@ _OF_ANOTHER: Final = (
     *((kind, PREFIXED, NAMES[kind][0], ALLOW) for kind in (GROUP, TXN)),
     *((kind, LITERAL, "*", ALLOW) for kind in (GROUP, TXN)),
     (CLUSTER, LITERAL, CLUSTER_NAME, ALLOW),
+    *((kind, LITERAL, NAMES[kind][0], ALLOW) for kind in (DELEGATION_TOKEN, USER)),
 )
 """Type, pattern, name and permission of the one entry of a phase."""
 

@@ -35,6 +35,7 @@ _USUAL: Final = {
     "states_filter": (),
     "types_filter": (),
     "response_partition_limit": 100,
+    "max_lifetime": -1,
     "transaction_timeout": 60_000,
     "session_timeout": 30_000,
     "rebalance_timeout": 30_000,
@@ -78,6 +79,8 @@ def values(question: Question, ids: Mapping[str, bytes]) -> dict[str, Any]:
     found = _USUAL | values_of(question.case, ids)
     if row.key in (K.ALTER_CONFIGS, K.INCREMENTAL_ALTER_CONFIGS):
         found |= _CONFIGS[row.values["resource_type"]]
+    if "hmac" in row.values:
+        found["hmac"] = ids[row.values["hmac"]]
     if row.key in _QUORUM and (row.listener == CONTROLLER or row.key is K.DESCRIBE_QUORUM):
         found |= {**_METADATA, **row.values}
     return found
@@ -100,5 +103,9 @@ def opened(question: Question, answer: Any) -> Any:
     return {**answer, "response_data": inner}
 
 
-CHANGES: Final = frozenset((K.DELETE_TOPICS, K.DELETE_GROUPS, K.OFFSET_DELETE))
+REMOVALS: Final = frozenset(
+    (K.DELETE_TOPICS, K.DELETE_GROUPS, K.OFFSET_DELETE, K.EXPIRE_DELEGATION_TOKEN)
+)
 """What may take away what other cases ask about."""
+CHANGES: Final = REMOVALS | {K.CREATE_DELEGATION_TOKEN}
+"""What is asked after all else: a token is seen by others."""

@@ -9,7 +9,17 @@ from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
 from tests.unit.broker.one_node import OneNode, Wire
-from tests.unit.broker.rights_table import CONTROLLER, GROUP, NEEDS, TOPIC, TXN, Need, Row
+from tests.unit.broker.rights_table import (
+    CONTROLLER,
+    DELEGATION_TOKEN,
+    GROUP,
+    NEEDS,
+    TOPIC,
+    TXN,
+    USER,
+    Need,
+    Row,
+)
 from tidelog.broker.api.catalogue import APIS
 from tidelog.broker.api.declaration import Listener
 from tidelog.broker.events import AccessDenied
@@ -34,7 +44,14 @@ WITHOUT_ROWS: Final = frozenset(
 """Whose answer has no rows, also none that are denied, where it is an error as a whole: the audit
 shows the denial."""
 PRESENT, ABSENT, INVALID = "orders", "nothing", "no/topic"
-NAMES: Final = {TOPIC: (PRESENT, ABSENT, INVALID), GROUP: ("g",), TXN: ("x",)}
+OWNER, TOKEN = "User:owner", "id of the token"
+NAMES: Final = {
+    TOPIC: (PRESENT, ABSENT, INVALID),
+    GROUP: ("g",),
+    TXN: ("x",),
+    DELEGATION_TOKEN: (TOKEN,),
+    USER: (OWNER,),
+}
 LITERAL, PREFIXED = 3, 4
 DENY, ALLOW = 2, 3
 HERE = "10.1.2.3"

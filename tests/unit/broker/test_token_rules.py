@@ -1,5 +1,7 @@
 """Who may ask about delegation tokens: a user who has logged in, and not with a token."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.broker.logged_in import metadata
@@ -60,21 +62,23 @@ def test_nothing_is_said_on_a_listener_without_logins():
     assert to_timestamp_ms(refused.expiry_timestamp) == -1
 
 
-def forwarded(node: OneNode, *, is_delegated: bool) -> ErrorCode:
-    """What the controller says of alice's request for a token that a broker sends to it."""
+def forwarded(
+    node: OneNode, *, is_delegated: bool = False, renewers: tuple[dict[str, str], ...] = ()
+) -> Any:
+    """The controller's answer to alice's request for a token that a broker sends to it."""
     values = {
         "owner_principal_type": None,
         "owner_principal_name": None,
         "max_lifetime": millis(-1),
     }
     asked = codec.request_class(ApiKey.CREATE_DELEGATION_TOKEN, 3)
-    frame = codec.encode_request(make(asked, renewers=(), **values), 5, "inner")[4:]
+    frame = codec.encode_request(make(asked, renewers=renewers, **values), 5, "inner")[4:]
     alice = Principal("User", "alice")
     envelope = request_of(frame, alice, "10.0.0.1", is_delegated=is_delegated)
     answer = outcome_of(node.client(CONTROLLER).ask(ApiKey.ENVELOPE, envelope) or b"")
     assert isinstance(answer, bytes)
     _, made = codec.decode_response(ApiKey.CREATE_DELEGATION_TOKEN, 3, answer)
-    return error_of(made.error_code)
+    return made
 
 
 def test_a_forwarded_request_is_judged_by_its_user_and_not_by_the_way_of_the_envelope(
@@ -82,9 +86,9 @@ def test_a_forwarded_request_is_judged_by_its_user_and_not_by_the_way_of_the_env
 ):
     """As with Kafka: the broker has looked at the client's connection. Between nodes there may be
     no logins."""
-    assert forwarded(node, is_delegated=False) is ErrorCode.NONE
+    assert error_of(forwarded(node).error_code) is ErrorCode.NONE
     refused = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-    assert forwarded(node, is_delegated=True) is refused
+    assert error_of(forwarded(node, is_delegated=True).error_code) is refused
 
 
 def test_without_a_common_key_there_are_no_tokens():
@@ -104,8 +108,12 @@ def test_a_token_of_another_user_needs_the_right(node: OneNode):
 
 
 def test_renewers_are_users(node: OneNode):
-    wrong = create(user(node, "alice"), renewers=(principal("team", "Group"),))
-    assert error_of(wrong.error_code) is ErrorCode.INVALID_PRINCIPAL_TYPE
+    """Kafka's controllers leave the times of the refusal at 0, and its brokers say -1."""
+    team = (principal("team", "Group"),)
+    answers = create(user(node, "alice"), renewers=team), forwarded(node, renewers=team)
+    for wrong, at in zip(answers, (-1, 0), strict=True):
+        assert error_of(wrong.error_code) is ErrorCode.INVALID_PRINCIPAL_TYPE
+        assert to_timestamp_ms(wrong.expiry_timestamp) == at
 
 
 def test_a_session_ends_with_its_token(node: OneNode):

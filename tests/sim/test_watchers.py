@@ -170,6 +170,31 @@ def test_committed_never_truncated():
         checker.sweep(found)
 
 
+def test_what_the_leader_has_deleted_may_be_cut():
+    """A replica that comes back late cuts its log in several turns, and begins anew where the
+    leader's log begins."""
+    log, leaders = a_log(A, B, high_watermark=10), a_log(high_watermark=20, log_end_offset=20)
+    leader = a_replica(leaders, leadership=SimpleNamespace())
+    found, checker = (
+        evidence(a_host(1, a_replica(log)), a_host(2, leader)),
+        CommittedNeverTruncated(),
+    )
+    checker.sweep(found)
+    leaders.log_start_offset = 10
+    checker.sweep(found)
+    log.log_end_offset = 5
+    checker.sweep(found)
+    found.world.hosts.pop(2)
+    checker.sweep(found)
+    leaders.log_start_offset = 9
+    other = evidence(a_host(1, a_replica(log)), a_host(2, leader))
+    log.log_end_offset, checker = 10, CommittedNeverTruncated()
+    checker.sweep(other)
+    log.log_end_offset = 5
+    with rejects("CommittedNeverTruncated"):
+        checker.sweep(other)
+
+
 def a_follower_of_the_metadata(*partitions: Replica, is_behind: bool = False) -> Any:
     """Host 1 with these replicas, and the metadata that it has published."""
     host = a_host(1, *partitions)

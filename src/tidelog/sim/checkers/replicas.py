@@ -167,20 +167,29 @@ class CommittedNeverTruncated(Checker):
     """I13: a replica never cuts below a high watermark that it has known.
 
     Within one life of a replica: a new process may know less, and what it then may do is the matter
-    of `LeaderCompleteness`.
+    of `LeaderCompleteness`. Nor is anything lost by a replica that has come back after its leader
+    deleted all that it has: it cuts its log a few segments a turn, and begins anew where the
+    leader's log begins.
     """
 
     def __init__(self) -> None:
         # The highest high watermark of each replica.
         self._known: dict[Partition, int] = {}
+        # Where the logs of leaders have begun; what was below is deleted.
+        self._starts: dict[PartitionId, int] = {}
 
     def sweep(self, evidence: Evidence) -> None:
         live: dict[Partition, int] = {}
+        for _, partition in evidence.replicas():
+            if partition.leadership is not None and partition.offline is None:
+                pid, start = partition_id(partition), partition.log.log_start_offset
+                self._starts[pid] = max(start, self._starts.get(pid, 0))
         for host, partition in evidence.replicas():
             if partition.offline is not None:
                 continue
             log, known = partition.log, self._known.get(partition, 0)
-            if log.log_end_offset < known:
+            deleted_to = self._starts.get(partition_id(partition), 0)
+            if log.log_end_offset < known and deleted_to < known:
                 self.reject(
                     f"{host.name} {partition_id(partition)} ends at {log.log_end_offset}, "
                     f"its high watermark was {known}"

@@ -134,13 +134,17 @@ class Broker:
         wait_until(is_committed, READY_S, "the group")
         for key, version, name in _WITH_MEMBERS:
             wait_until(lambda key=key, v=version, n=name: self._joins(key, v, n), READY_S, name)
-        self._have_token(OWNED)
+        if OWNED not in self.ids:
+            self._have_token(OWNED)
+            self.have_renewed()
+
+    def have_renewed(self) -> None:
+        """A new token that the super user may renew and end: the one before may be shown for a
+        moment after its end."""
         self._have_token(RENEWED, {"principal_type": "User", "principal_name": ROOT})
 
     def _have_token(self, name: str, *renewers: dict[str, str]) -> None:
-        """A token of the user `owner`; an older one may have been ended."""
-        if self.ids.get(name) in self._codes():
-            return
+        """A new token of the user `owner`."""
         owner = {"owner_principal_type": "User", "owner_principal_name": "owner"}
         more = {**owner, "renewers": renewers, "max_lifetime": -1}
         made = self.root(K.CREATE_DELEGATION_TOKEN, 3, **more)

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.log.harness import WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.limits import MAX_INSPECTED_RECORDS
+from tidelog.limits import BYTES_READ_PER_WORK, MAX_INSPECTED_RECORDS
 from tidelog.log.validation import AT_ONCE, Inside, check_client_batch, judge, looks_inside
 from tidelog.log.values import InvalidRecords
 from tidelog.records.batch import LOG_APPEND_TIME, build_batch, decode_batch, read_header, stamp
@@ -191,17 +191,18 @@ def test_what_takes_long_to_look_into_is_refused_or_not_looked_into() -> None:
 
 def test_looking_inside_is_paid_for_once_and_also_where_it_fails() -> None:
     """Goal: the price is that of the inflated bytes, for each check and however it ends."""
+    price = (1 << 20) // BYTES_READ_PER_WORK + 1
     packed = build_batch([Record(WALL_MS, b"k", bytes(1 << 20))], codec=Codec.ZSTD)
     assert _check(packed) == 0
-    assert _check(packed, COMPACTED) == 1024 + 1
+    assert _check(packed, COMPACTED) == price
     old = replace(COMPACTED, message_timestamp_before_max_ms=1000)
-    assert _check(packed, old) == 1024 + 1
+    assert _check(packed, old) == price
     bench = LogBench(replace(COMPACTED, compression_type="gzip"))
     bench.log.append_as_leader(packed, 0, WALL_MS)
-    assert bench.log.inspection_work == 1024 + 1
+    assert bench.log.inspection_work == price
     with pytest.raises(InvalidRecords):
         bench.log.append_as_leader(_bombs()[0], 0, WALL_MS)
-    assert bench.log.inspection_work > 1024 + 1 + 4000
+    assert bench.log.inspection_work > price + 4000
 
 
 def test_what_is_judged_before_is_appended_or_refused_as_ever() -> None:

@@ -116,10 +116,14 @@ class Broker:
         """The topic and the group that are there."""
         row = {"name": PRESENT, "num_partitions": 1, "replication_factor": 1}
         row |= {"assignments": (), "configs": ()}
-        self.root(K.CREATE_TOPICS, 5, topics=(row,), timeout=TIMEOUT_MS, validate_only=False)
+        more = {"timeout": TIMEOUT_MS, "validate_only": False}
+        (made,) = self.root(K.CREATE_TOPICS, 7, topics=(row,), **more)["topics"]
 
         def is_known() -> bool:
-            return self._topic()["error_code"] == 0
+            # For a moment the broker may still show a topic that was deleted.
+            shown = self._topic()
+            is_new = made["error_code"] != 0 or shown["topic_id"] == made["topic_id"]
+            return shown["error_code"] == 0 and is_new
 
         wait_until(is_known, READY_S, "the topic")
         self.ids[PRESENT] = self._topic()["topic_id"]

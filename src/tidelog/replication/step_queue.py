@@ -58,6 +58,9 @@ class StepQueue:
 
     def has_any(self, first: Step, last: Step) -> bool:
         """Whether a partition waits for one of these steps."""
+        if not self._step_of:
+            # Each turn asks several times, and mostly nothing waits.
+            return False
         return any(self._by_step[step] for step in Step if first <= step <= last)
 
     def check(self) -> None:

@@ -181,12 +181,15 @@ spark-clusters: $(VENV)/.test
 	$(BIN)/python -m pytest tests/clusters $(PYTEST_ARGS)
 
 SIM_JOBS ?= 2
-# Seeds of this content: other content runs others, and the same content the same again.
-SIM_FIRST ?= $(shell printf %d 0x$$(git rev-parse 'HEAD^{tree}' | cut -c1-7))
+# Seeds of this commit: another commit runs others, and the same commit the same again. Sources
+# without a commit begin at a random seed.
+COMMIT := git -c safe.directory='*' rev-parse --verify --quiet HEAD
+SIM_FIRST ?= $(shell printf %d 0x$$({ $(COMMIT) || od -An -N4 -tx1 /dev/urandom; } 2>/dev/null | tr -d ' ' | cut -c1-7))
 
 sim: $(VENV)/.test
-	first=$(SIM_FIRST); $(BIN)/tidelog sim run --seeds $$first:$$((first + 1000)) --tier quorum --jobs $(SIM_JOBS)
-	first=$(SIM_FIRST); $(BIN)/tidelog sim run --seeds $$first:$$((first + 150)) --jobs $(SIM_JOBS)
+	@first=$(SIM_FIRST); echo "simulated quorums and clusters, from seed $$first"; \
+	    $(BIN)/tidelog sim run --seeds $$first:$$((first + 1000)) --tier quorum --jobs $(SIM_JOBS); quorums=$$?; \
+	    $(BIN)/tidelog sim run --seeds $$first:$$((first + 150)) --jobs $(SIM_JOBS); exit $$((quorums | $$?))
 
 campaign: $(VENV)/.test
 	$(BIN)/tidelog sim campaign --jobs $(SIM_JOBS) $(CAMPAIGN_ARGS)

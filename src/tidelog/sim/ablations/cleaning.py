@@ -12,7 +12,7 @@ from tidelog.log.cleaning.swap import Stage, Swap
 from tidelog.log.segment import Segment
 from tidelog.log.state import LogState
 from tidelog.replication import cleaning
-from tidelog.sim.ablations.safeguard import Original, guard_of_cluster
+from tidelog.sim.ablations.safeguard import Original, guard, guard_of_cluster
 
 
 class _AllCommitted:
@@ -50,6 +50,9 @@ def _by_its_first_record(
 
 
 SAFEGUARDS: Final = (
+    guard(
+        "s19", "starts-of-epochs-stay", "a replica that keeps a record that was never committed"
+    ).replaced(CleaningRound, "_reaches_start", lambda *_: False),
     guard_of_cluster(
         "keyed", "tombstones-have-their-time", "readers that never see that a key was deleted"
     ).wrapped(CleaningRound, "_rules", _no_retention_of_tombstones),

@@ -244,3 +244,38 @@ def s13_a_cut_is_not_damage(testbed: Testbed) -> None:
     cluster.run(300)
     ends = [cluster.brokers[one].log("orders").log_end_offset for one in (1, 2)]
     testbed.must(ends == [1, 1], "Setup", f"the logs end at {ends}")
+
+
+def s19_compaction_keeps_where_epochs_began(testbed: Testbed) -> None:
+    """A replica that got a compacted log knows where each epoch began.
+
+    Origin: reading (promise P1, compaction)
+    Case: broker 1 writes what no other replica receives, and dies; broker 2 leads the next epoch,
+    and its cleaner removes the first records of that epoch; broker 3, which was empty, gets what is
+    left of them and leads; broker 1 comes back.
+    Must: broker 1 cuts what only it has.
+    """
+    cluster = testbed.replicas(1, 2, 3)
+    cluster.kill(3)
+    cluster.topic(1, 2, 3, cleanup_policy="compact", segment_bytes="600")
+    cluster.set_isr(1, 2)
+    cluster.send(1, "first", key=b"of it", then_ms=150)
+    cluster.part(1, 2)
+    for value in ("lost", "lost, too"):
+        cluster.send(1, value, acks=1, key=b"other", then_ms=10)
+    cluster.kill(1)
+    cluster.elect(2, then_ms=10)
+    for number in range(10):
+        cluster.send(2, f"{number}", key=b"a", then_ms=10)
+    cluster.run(3_000)
+    left = cluster.values(2)
+    testbed.must(left[:1] == ["first"] and "0" not in left, "Setup", f"not compacted: {left}")
+    # What compaction has removed is not lost.
+    cluster.forgive()
+    cluster.start(3, then_ms=500)
+    cluster.must_hold(3, *left)
+    cluster.kill(2)
+    cluster.elect(3, then_ms=10)
+    cluster.reunite()
+    cluster.start(1, then_ms=500)
+    cluster.must_hold(1, *left, name="ReplicasEqual")

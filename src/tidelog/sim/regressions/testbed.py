@@ -96,10 +96,11 @@ class Scene(WatchedCluster):
         *values: str,
         acks: int = -1,
         producer: Producer = NO_PRODUCER_ID,
+        key: bytes | None = None,
         then_ms: int = 0,
     ) -> str:
         """Sends one batch; returns the name of the request."""
-        name = super().send(node, *values, acks=acks, producer=producer)
+        name = super().send(node, *values, acks=acks, producer=producer, key=key)
         self._pass(then_ms)
         return name
 

@@ -253,11 +253,13 @@ class Cluster:
         acks: int = -1,
         timeout_ms: int = 60_000,
         producer: Producer = NO_PRODUCER_ID,
+        key: bytes | None = None,
     ) -> str:
-        """Sends one batch; returns the name under which the reply will be found."""
+        """Sends one batch, whose records have one key or none; returns the name under which the
+        reply will be found."""
         name = f"p{next(self._names)}"
         records = build_batch(
-            [Record(1000, None, value) for value in values],
+            [Record(1000, key, value) for value in values],
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
             base_sequence=producer.sequence,

@@ -105,11 +105,16 @@ class WatchedCluster(Cluster):
     # Clients --------------------------------------------------------------------------------
 
     def send(
-        self, node: int, *values: str, acks: int = -1, producer: Producer = NO_PRODUCER_ID
+        self,
+        node: int,
+        *values: str,
+        acks: int = -1,
+        producer: Producer = NO_PRODUCER_ID,
+        key: bytes | None = None,
     ) -> str:
         """Sends one batch and lets the broker see it; the answer is in `answer_to`."""
         encoded = [value.encode() for value in values]
-        name = self.produce(node, encoded, acks=acks, producer=producer)
+        name = self.produce(node, encoded, acks=acks, producer=producer, key=key)
         self._sent[name] = (encoded, acks)
         super().run(0)
         return name

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-clients bench-security bench-mixed attack fuzz bench-spark bench-ingest-kills bench-spark-connector clean help
+.PHONY: differential differential-security demo test check docs reference picture package coverage interop interop-versions spark-clusters sim campaign chaos chaos-mixed bench-smoke bench-unavailability bench-controller bench-work-costs bench-scale bench-log bench-soak bench-clients bench-security bench-mixed attack fuzz bench-spark bench-ingest-kills bench-spark-connector clean help
 
 help:
 	@echo "make demo         the main job: replicate real records, kill a leader, prove nothing was lost"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench-ingest-kills  exactly once, tried: kills of everything under a running ingest"
 	@echo "make bench-scale  thousands of partitions: creation, kill, restart, election, deletion"
 	@echo "make bench-log    compaction, retention, moves, sizes, catch-up; Apache Kafka beside; needs Maven"
+	@echo "make bench-soak   one hour at 20 MB/s with retention: memory, descriptors, latency (BENCH_ARGS)"
 	@echo "make bench-clients  groups and transactions beside Apache Kafka 4.3.1; needs Maven"
 	@echo "make bench-security  TLS, logins, rights and quotas beside Apache Kafka 4.3.1; needs Maven"
 	@echo "make bench-mixed  rolling exchanges of Apache Kafka and Tidelog, throughput of mixtures; needs Maven"
@@ -148,6 +149,10 @@ bench-controller: $(VENV)/.test
 bench-scale: $(VENV)/.test
 	@mkdir -p build
 	$(BIN)/python -m bench.scale --json build/scale.json $(BENCH_ARGS)
+
+bench-soak: $(VENV)/.test
+	@mkdir -p build
+	$(BIN)/python -m bench.soak --json build/soak.json --svg build/soak.svg $(BENCH_ARGS)
 
 bench-log: $(VENV)/.test
 	@mkdir -p build

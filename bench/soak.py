@@ -1,6 +1,6 @@
 """One hour under a steady load: whether a node's memory, descriptors and latency stay as they are.
 
-    python -m bench.soak --minutes 60 --json build/soak.json --svg build/soak.svg
+    make bench-soak
 
 Three nodes with Kafka's default timers, but a check of retention each 30 s, replicate one topic of
 six partitions. A producer writes records of 1 KiB at a fixed rate, and the topic keeps a fixed

@@ -77,6 +77,7 @@ def total(results: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
         "faults_by_kind": dict(sorted(faults.items())),
         "acknowledged": sum(r["acknowledged"] for r in results),
         "copied_in_transactions": sum(r.get("copied_in_transactions", 0) for r in results),
+        "records_gone": sum(r.get("records_gone", 0) for r in results),
         "acknowledged_by_leader": sum(r.get("acknowledged_by_leader", 0) for r in results),
         "anomalies": sum(r["anomalies"] for r in results),
         "longest_gap_ms": max((r.get("longest_gap_ms", 0) for r in results), default=0),

@@ -11,6 +11,7 @@ does so up to given ends and is done. Each writes its history (`lines.py`) and e
 | `plain` | confluent-kafka, no retries | all | nothing that was acknowledged |
 | `leader` | confluent-kafka, no retries | 1 | what the leader alone had, never what was read |
 | `async` | aiokafka, idempotent | all | nothing, in order, nothing twice |
+| `compacted`, `retained` | as `idempotent` | all | what compaction and retention may take |
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.lines import HistoryFile, now_us, value_of
+from tests.chaos.topics import CLEANED, COMPACTED, is_tombstone, key_of
 
 TICK_S: Final = 0.005
 POLL_S: Final = 0.1
@@ -33,7 +35,7 @@ STAYS_LOST_S: Final = 10.0
 MAX_POLL_RECORDS: Final = 1000
 DELIVERY_S: Final = 120
 
-ROLES: Final = ("idempotent", "plain", "leader", "async")
+ROLES: Final = ("idempotent", "plain", "leader", "async", *CLEANED)
 RESENT: Final = frozenset(("plain", "leader"))
 """Producers whose records may be there twice: they send again and are not idempotent."""
 
@@ -103,7 +105,7 @@ class Confluent:
             "socket.timeout.ms": 10_000,
             "reconnect.backoff.max.ms": 500,
         }
-        if role == "idempotent":
+        if role in ("idempotent", *CLEANED):
             # A record that times out makes librdkafka raise the producer's epoch, and records of
             # other partitions whose answer is still out are sent again under new sequences: twice
             # in the log. So this producer waits without a limit.
@@ -120,9 +122,12 @@ class Confluent:
     def send(self, partition: int, n: int) -> bool:
         """Whether the client's queue took it."""
         report = partial(self._delivered, partition, n, now_us())
-        value = value_of(self._writer, partition, n)
+        value: bytes | None = value_of(self._writer, partition, n)
+        key = key_of(n) if self._topic == COMPACTED else None
+        if key is not None and is_tombstone(n):
+            value = None
         try:
-            self._producer.produce(self._topic, value, partition=partition, on_delivery=report)
+            self._producer.produce(self._topic, value, key, partition=partition, on_delivery=report)
         except BufferError:
             return False
         return True

@@ -13,14 +13,20 @@ from typing import Final
 
 from tests.chaos.kinds import KafkaProcesses, Kind, Kinds
 from tests.chaos.links import HOST, Links, Route
+from tests.chaos.replicas import DISK, directories_of
 from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.client.blocking import Brokers
+from tidelog.client.core.calls import request
 from tidelog.client.core.descriptions import PartitionDescription
+from tidelog.client.core.values import parse_addresses
 from tidelog.config import format_properties, parse_properties
+from tidelog.errors import ErrorCode
 from tidelog.testing import LocalCluster
 from tidelog.testing.cluster_state import write_state
 from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessState
 from tidelog.testing.waiting import wait_until
+from tidelog.wire.api import ApiKey
 
 PROXY_DISTANCE: Final = 200
 """With a base port, how far a proxy's port is from the listener's."""
@@ -44,14 +50,20 @@ class ChaosCluster:
         small_disk_mb: int = 0,
         proxied: bool = True,
         kinds: Kinds = (),
+        disks: int = 1,
     ) -> None:
-        """`small_disk_mb` gives the first node a disk of that size (0: none is small); not
+        """With several `disks`, each node has as many log directories, all on the same device.
+        `small_disk_mb` gives the first node a disk of that size (0: none is small); not
         `proxied` leaves the links as they are, and nothing can be done to them. Without `kinds`
         every node is one of Tidelog, for good."""
         self.local = LocalCluster(
             brokers, data_dir=data_dir, base_port=base_port, profile=profile, config=config
         )
         self.ids = tuple(node.node_id for node in self.local.nodes)
+        # How many log directories a node has.
+        self.disks = disks
+        if disks > 1:
+            self._divide_disks()
         self.links = Links(self._plan_routes(base_port) if proxied else (), self._pids)
         self.small_disk = SmallDisk(self, self.ids[0], small_disk_mb) if small_disk_mb else None
         # What runs, or will run, on each node's directory; empty: Tidelog everywhere, for good.
@@ -127,6 +139,36 @@ class ChaosCluster:
     def is_stopped(self, node_id: int) -> bool:
         """Whether its process is gone."""
         return self.local.node(node_id).state is ProcessState.STOPPED
+
+    # Disks ------------------------------------------------------------------------------------
+
+    def _divide_disks(self) -> None:
+        for node in self.local.nodes:
+            settings = parse_properties(node.properties_file.read_text(encoding="utf-8"))
+            names = [str(node.data_dir / f"{DISK}{number}") for number in range(self.disks)]
+            settings["log.dirs"] = ",".join(names)
+            node.properties_file.write_text(format_properties(settings), encoding="utf-8")
+
+    def move(self, node_id: int, topic: str, number: int) -> bool:
+        """Asks a node to move a replica to its next disk, past all links; whether it begins."""
+        node = self.local.node(node_id)
+        lies_in = directories_of(node.data_dir, f"{topic}-{number}")
+        if len(lies_in) != 1 or self.disks == 1:
+            return False
+        disk = int(lies_in[0].parent.name.removeprefix(DISK))
+        path = node.data_dir / f"{DISK}{(disk + 1) % self.disks}"
+        wanted = [{"path": str(path), "topics": [{"name": topic, "partitions": [number]}]}]
+        (address,) = parse_addresses([node.address])
+        brokers = Brokers([address], client_id="chaos", timeout_s=_ASK_S)
+        try:
+            answer = brokers.node(address, request(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=wanted))
+        except Unreachable:
+            return False
+        finally:
+            brokers.close()
+        return all(
+            one.error_code is ErrorCode.NONE for row in answer.results for one in row.partitions
+        )
 
     # Leaders ----------------------------------------------------------------------------------
 

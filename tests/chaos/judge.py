@@ -24,8 +24,10 @@ from typing import Any, Final
 
 from tests.chaos.clients import RESENT
 from tests.chaos.copiers import COPY
+from tests.chaos.judge_cleaned import gone, judge_cleaned, read_logs
 from tests.chaos.lines import Line, Written, operations, read_lines
 from tests.chaos.replicas import Replicas, compare_replicas, read_replicas
+from tests.chaos.topics import CLEANED
 from tidelog.sim.checkers.log_history.checker import WITHOUT_ISOLATION, check_history
 
 CRASH: Final = re.compile(
@@ -197,13 +199,21 @@ def judge(directory: Path) -> dict[str, Any]:
     facts = json.loads((directory / "round.json").read_text(encoding="utf-8"))
     anomalies: list[str] = list(facts["mishaps"])
     data_dirs = {int(node): directory / path for node, path in facts["data_dirs"].items()}
-    replicas = read_replicas(data_dirs, _partitions(facts["replicas"]))
-    totals, by_topic, gaps, renumbered_count = [0, 0], {}, {}, 0
+    placed = _partitions(facts["replicas"])
+    replicas = read_replicas(
+        data_dirs, {key: nodes for key, nodes in placed.items() if key[0] not in CLEANED}
+    )
+    totals, by_topic, gaps, renumbered_count, records_gone = [0, 0], {}, {}, 0, 0
     for topic in facts["topics"]:
         lines = read_lines(sorted((directory / "history" / topic).glob("*.jsonl")))
-        renumbered = renumbered_values(topic, lines, replicas)
-        renumbered_count += len(renumbered)
-        anomalies += judge_topic(topic, lines, renumbered)
+        if topic in CLEANED:
+            logs = read_logs(topic, data_dirs, placed)
+            anomalies += judge_cleaned(topic, lines, logs)
+            records_gone += gone(logs)
+        else:
+            renumbered = renumbered_values(topic, lines, replicas)
+            renumbered_count += len(renumbered)
+            anomalies += judge_topic(topic, lines, renumbered)
         counts = acknowledged(lines)
         totals = [a + b for a, b in zip(totals, counts, strict=True)]
         by_topic[topic] = max(counts)
@@ -215,9 +225,9 @@ def judge(directory: Path) -> dict[str, Any]:
         anomalies += judge_copy(of_source, lines)
         copied = sum(map(len, _read_at_end(lines).values()))
     anomalies += compare_replicas(replicas)
-    logs = sorted((directory / "cluster").glob("node-*/server.log"))
-    anomalies += crashes(logs)
-    anomalies, by_kafka = split_by_cause(anomalies, logs)
+    server_logs = sorted((directory / "cluster").glob("node-*/server.log"))
+    anomalies += crashes(server_logs)
+    anomalies, by_kafka = split_by_cause(anomalies, server_logs)
     return {
         "anomalies": len(anomalies),
         "first_anomalies": anomalies[:_SHOWN],
@@ -226,6 +236,7 @@ def judge(directory: Path) -> dict[str, Any]:
         "acknowledged_by_leader": totals[1],
         "acknowledged_by_topic": by_topic,
         "copied_in_transactions": copied,
+        "records_gone": records_gone,
         "renumbered_by_client": renumbered_count,
         "longest_gap_ms": max(gaps.values(), default=0),
         "longest_gap_ms_by_topic": gaps,

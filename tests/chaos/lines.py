@@ -100,6 +100,10 @@ class HistoryFile:
         runs = {p: poll_runs(values, p) for p, values in polled.items()}
         self._write({"f": "poll", "t": (begun, now_us()), "r": runs})
 
+    def state(self, partition: int, times: tuple[int, int], state: dict[str, Any]) -> None:
+        """What a reader of a compacted topic takes for the state of its keys (`cleaned.py`)."""
+        self._write({"f": "state", "p": partition, "t": times, "r": state})
+
     def trouble(self, why: str) -> None:
         """An outcome that no client may ever see."""
         self._write({"f": "trouble", "t": (now_us(), now_us()), "why": why})

@@ -114,6 +114,8 @@ class Nemesis:
             self._change(step, target)
         elif step.fault is Fault.PAUSE:
             self._pause(step, target)
+        elif step.fault is Fault.MOVE:
+            self._move(step, target)
         elif step.fault is Fault.DISK_FULL:
             self._fill_disk(step, target)
         else:
@@ -155,6 +157,16 @@ class Nemesis:
         self._resume(target)
         self._start(target)
 
+    def _move(self, step: Step, target: int) -> None:
+        if not self._cluster.is_running(target):
+            self._start(target)
+            return
+        first = step.draw % len(self._topics)
+        for topic in self._topics[first:]:
+            if self._cluster.move(target, topic, step.draw // 11 % self._partitions):
+                self._count(step.fault)
+        self._hold(step)
+
     def _fill_disk(self, step: Step, target: int) -> None:
         disk = self._cluster.small_disk
         if disk is None or not self._cluster.is_running(target):
@@ -165,6 +177,9 @@ class Nemesis:
         self._count(step.fault)
         self._hold(step)
         self._free_disk()
+        if self._cluster.disks > 1:
+            # A log directory that has failed serves again after a start, and not before.
+            self._kill(target)
         self._start(target)
 
     def _links(self, step: Step, target: int) -> None:

@@ -11,10 +11,13 @@ import hashlib
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.errors import CorruptBatch
 from tidelog.records.batch import iter_headers, verify_crc
+
+DISK: Final = "disk-"
+"""Of a node with several log directories: how their names begin."""
 
 
 class ReplicaLog(NamedTuple):
@@ -34,13 +37,31 @@ class ReplicaLog(NamedTuple):
         return producer_id, epoch
 
 
-def read_replica(directory: Path) -> ReplicaLog:
-    """All segments of a partition's directory."""
+def directories_of(data_dir: Path, name: str) -> list[Path]:
+    """Those of a partition on all disks of a node; a node that has one disk has no more."""
+    return [path for path in (data_dir / name, *data_dir.glob(f"{DISK}*/{name}")) if path.is_dir()]
+
+
+def segments(directory: Path) -> list[Path]:
+    """The files of records of a partition, in the order of their offsets. If a stop came between
+    two steps of a cleaning, the next start lets a `.swap` file take the place of those that it
+    replaces: so here."""
+    files = {int(path.stem): path for path in directory.glob("*.log")}
+    for path in directory.glob("*.log.swap"):
+        base = int(path.name.partition(".")[0])
+        last = max((each.last_offset for _, each in iter_headers(path.read_bytes())), default=base)
+        files = {at: file for at, file in files.items() if not base <= at <= last}
+        files[base] = path
+    return [files[base] for base in sorted(files)]
+
+
+def read_replica(directory: Path, *others: Path) -> ReplicaLog:
+    """All segments of a partition's directory; there must be no others."""
     digest, size, expected = hashlib.sha256(), 0, None
-    flaws: list[str] = []
+    flaws = [f"it lies in {directory} and in {other}" for other in others]
     producers: list[tuple[int, int, int]] = []
     next_sequences: dict[tuple[int, int], int] = {}
-    for path in sorted(directory.glob("*.log")):
+    for path in segments(directory):
         data = path.read_bytes()
         digest.update(data)
         size += len(data)
@@ -77,7 +98,8 @@ def read_replicas(
     """The logs of these partitions, given the nodes that have them."""
     return {
         (topic, number): {
-            node: read_replica(data_dirs[node] / f"{topic}-{number}") for node in nodes
+            node: read_replica(*directories_of(data_dirs[node], f"{topic}-{number}"))
+            for node in nodes
         }
         for (topic, number), nodes in partitions.items()
     }

@@ -28,6 +28,7 @@ from tests.chaos.copiers import COPY
 from tests.chaos.kinds import TIMERS, Kinds, command_of
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.schedule import draw_schedule
+from tests.chaos.topics import CLEANED, CONFIGS, NODE_SETTINGS
 from tidelog.client import AdminError, Unreachable
 from tidelog.testing.waiting import wait_until
 
@@ -35,6 +36,8 @@ LIVENESS_S: Final = 180.0
 """How long anything may take after all faults have ended."""
 
 SMALL_DISK_MB: Final = 512
+DISKS: Final = 2
+"""Log directories of each node, where no node is one of Apache Kafka."""
 REPOSITORY: Final = Path(__file__).parents[2]
 _POLL_S: Final = 0.1
 
@@ -67,7 +70,8 @@ class Plan:
     def topics(self) -> tuple[str, ...]:
         """One for each producer, called like its role."""
         rates = self.rates or RATES
-        return tuple(role for role in ROLES if rates.get(role))
+        roles = [role for role in ROLES if rates.get(role)]
+        return tuple(role for role in roles if not (self.kinds and role in CLEANED))
 
     @property
     def command(self) -> str:
@@ -78,7 +82,13 @@ class Plan:
         return f"python -m tests.chaos --seed {self.seed} {shape} --rounds 1"
 
 
-RATES: Final = {"idempotent": 3000, "plain": 1000, "leader": 400, "async": 400}
+RATES: Final = {
+    "idempotent": 3000,
+    "plain": 1000,
+    "leader": 400,
+    "async": 400,
+    **dict.fromkeys(CLEANED, 500),
+}
 COPIERS: Final = ("copier-1", "copier-2")
 
 
@@ -146,8 +156,9 @@ class Round:
             base_port=self.plan.base_port,
             small_disk_mb=SMALL_DISK_MB,
             profile="default" if self.plan.kinds else "test",
-            config=TIMERS if self.plan.kinds else None,
+            config=TIMERS if self.plan.kinds else NODE_SETTINGS,
             kinds=self.plan.kinds,
+            disks=1 if self.plan.kinds else DISKS,
         )
         nemesis = Nemesis(cluster, self.plan.all_topics, self.plan.partitions)
         disk = "none"
@@ -167,7 +178,7 @@ class Round:
                 topic,
                 partitions=self.plan.partitions,
                 replication_factor=3,
-                configs={"min.insync.replicas": "2"},
+                configs={"min.insync.replicas": "2", **CONFIGS.get(topic, {})},
             )
         self._start_clients(cluster)
         try:
@@ -182,7 +193,8 @@ class Round:
         rates = self.plan.rates or RATES
         for topic in self.plan.topics:
             kind = "consume-async" if topic in ("async", "plain") else "consume"
-            self._start_client(cluster, topic, f"consumer-{topic}", kind)
+            if topic not in CLEANED:
+                self._start_client(cluster, topic, f"consumer-{topic}", kind)
             self._start_client(cluster, topic, topic, topic, rate=rates[topic])
         if self.plan.copy_of:
             for name in COPIERS:
@@ -228,7 +240,12 @@ class Round:
         readers = [
             self._start_client(cluster, topic, f"reader-{topic}", "read", ends=ends[topic])
             for topic in ends
-            if topic != COPY
+            if topic not in (COPY, *CLEANED)
+        ]
+        readers += [
+            self._start_client(cluster, topic, f"reader-{topic}", "read", program="cleaned")
+            for topic in ends
+            if topic in CLEANED
         ]
         if COPY in ends:
             name, role = f"reader-{COPY}", "read-committed"
@@ -359,6 +376,7 @@ def result_line(result: Mapping[str, Any]) -> str:
         f"seed {result['seed']}, {result['kinds'] or result['brokers']} nodes, "
         f"{result['seconds']:.0f} s: "
         f"{sum(result['faults'].values())} faults ({faults}), "
+        f"{result.get('records_gone', 0)} records compacted away or deleted, "
         f"{result['acknowledged']} records acknowledged by all, "
         f"{result.get('acknowledged_by_leader', 0)} by the leader, "
         f"{result['anomalies']} anomalies, "

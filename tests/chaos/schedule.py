@@ -48,6 +48,9 @@ class Fault(Enum):
     """All connections of the target are reset, and new ones for a while too."""
     STALL = "stall"
     """Links of the target stand still for a moment; everything arrives late."""
+    MOVE = "move between disks"
+    """The target's replicas of a partition or more go to its other log directory. Only in clusters
+    whose nodes have two."""
     CHANGE = "change of kind"
     """The target ends, killed or cleanly, and a node of the other kind takes over its disk. Only
     in clusters whose nodes have kinds (`kinds.py`)."""
@@ -100,6 +103,9 @@ _WEIGHTS: Final[tuple[tuple[Fault, int], ...]] = (
     (Fault.STALL, 3),
 )
 
+_OF_DISKS: Final[tuple[tuple[Fault, int], ...]] = ((Fault.MOVE, 6),)
+"""What a cluster of Tidelog alone draws besides: its nodes have two disks."""
+
 _OF_KINDS: Final[tuple[tuple[Fault, int], ...]] = ((Fault.CHANGE, 6),)
 """What a cluster whose nodes have kinds draws besides."""
 
@@ -111,9 +117,9 @@ _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.
 
 def draw_schedule(seed: int, steps: int, *, kinds: bool = False) -> list[Step]:
     """A schedule of this many steps; every fault comes up before any comes up twice. With `kinds`
-    nodes change theirs."""
+    nodes change theirs; without, their replicas move between disks."""
     prng = Prng(seed)
-    weights = _WEIGHTS + (_OF_KINDS if kinds else ())
+    weights = _WEIGHTS + (_OF_KINDS if kinds else _OF_DISKS)
     return [_draw_step(prng, fault) for fault in _draw_faults(prng, steps, weights)]
 
 

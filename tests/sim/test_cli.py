@@ -105,6 +105,7 @@ def test_wrong_use_is_reported_with_a_hint(capsys, arguments, hint):
 def test_a_campaign_adds_up_and_goes_on_where_it_was(tmp_path, capsys):
     results = tmp_path / "build" / "campaign.json"
     arguments = ["--rounds", "1", "--cluster", "1", "--quorum", "3", "--output", "json"]
+    arguments += ["--first", "0"]
     for done in (1, 2):
         assert run(["sim", "campaign", "--results", str(results), *arguments]) == 0
         report = json.loads(capsys.readouterr().out)
@@ -113,6 +114,18 @@ def test_a_campaign_adds_up_and_goes_on_where_it_was(tmp_path, capsys):
         assert report["cluster"]["failed"] == report["quorum"]["failed"] == []
         assert report["cluster"]["marks"]
     assert list(json.loads(results.read_text()).values()) == [report]
+
+
+def test_campaigns_begin_at_random_seeds_that_they_print(tmp_path, capsys):
+    firsts = set()
+    for name in ("one.json", "other.json"):
+        arguments = ["--rounds", "1", "--cluster", "0", "--quorum", "1", "--output", "json"]
+        run(["sim", "campaign", "--results", str(tmp_path / name), *arguments])
+        out, err = capsys.readouterr()
+        first = json.loads(out)["quorum"]["first"]
+        assert f"from {first}\n" in err
+        firsts.add(first)
+    assert len(firsts) == 2
 
 
 def test_scenarios_are_listed(capsys):
@@ -137,7 +150,7 @@ def test_a_campaign_names_what_failed_and_the_marks_of_each_tier(tmp_path, capsy
     monkeypatch.setattr("tidelog.sim.runs.quorum.RECOVERY_LIMIT_MS", 0)
     monkeypatch.setattr("tidelog.cli.sim_twice.TWICE", 1000)
     results = tmp_path / "campaign.json"
-    seeds = ["--cluster", "0", "--quorum", "4"]
+    seeds = ["--cluster", "0", "--quorum", "4", "--first", "0"]
     assert run(["sim", "campaign", "--results", str(results), "--rounds", "1", *seeds]) == 1
     out, err = capsys.readouterr()
     assert "  replay: tidelog sim replay 3 --tier quorum --trace" in err

@@ -1,11 +1,13 @@
 """`tidelog sim campaign`: seeds without end, added up by commit in a results file.
 
 Each round runs new seeds of both tiers, and runs one in a hundred a second time, in another
-process with another order of hashes: both must have the same trace hash. The file is replaced
-after each round, so a campaign may be ended at any time and goes on where it was.
+process with another order of hashes: both must have the same trace hash. The seeds count up from a
+random one: what has been run before says little. The file is replaced after each round, so a
+campaign may be ended at any time and goes on where it was.
 """
 
 import json
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,9 @@ def campaign(
     rounds: Annotated[int, option("--rounds", "0: until interrupted.", "N", min=0)] = 0,
     cluster: Annotated[int, option("--cluster", "Cluster seeds a round.", "N", min=0)] = 50,
     quorum: Annotated[int, option("--quorum", "Quorum seeds a round.", "N", min=0)] = 500,
+    first: Annotated[
+        int | None, option("--first", "Of a new campaign; a random one by default.", "SEED", min=0)
+    ] = None,
     jobs: Jobs = 1,
     output: Output = TABLE,
 ) -> None:
@@ -36,7 +41,7 @@ def campaign(
     if not cluster and not quorum:
         raise UsageError("there are no seeds in a round", "give `--cluster N` or `--quorum N`")
     book = _read(results)
-    entry = _entry(book)
+    entry = _entry(book, secrets.randbelow(1 << 31) if first is None else first)
     done = 0
     try:
         while rounds == 0 or done < rounds:
@@ -46,7 +51,7 @@ def campaign(
             done += 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: the rounds that ended are kept\n")
-        entry = _entry(_read(results))
+        entry = _entry(_read(results), first or 0)
     print_answer(output, entry, lambda: _print(entry))
     if any(entry[tier]["failed"] for tier in entry):
         raise BadAnswer
@@ -63,14 +68,15 @@ def _read(results: Path) -> dict[str, Any]:
     return book
 
 
-def _entry(book: dict[str, Any]) -> dict[str, Any]:
-    """The sums of this commit, in the book from now on."""
-    entry: dict[str, Any] = book.setdefault(_commit(), {"cluster": _blank(), "quorum": _blank()})
+def _entry(book: dict[str, Any], first: int) -> dict[str, Any]:
+    """The sums of this commit, in the book from now on. A new campaign begins at seed `first`."""
+    blank = {tier: _blank(first) for tier in ("cluster", "quorum")}
+    entry: dict[str, Any] = book.setdefault(_commit(), blank)
     return entry
 
 
-def _blank() -> dict[str, Any]:
-    sums = dict.fromkeys(("seeds", "events", "acknowledged", "twice"), 0)
+def _blank(first: int) -> dict[str, Any]:
+    sums = {"first": first, **dict.fromkeys(("seeds", "events", "acknowledged", "twice"), 0)}
     counts: dict[str, dict[str, int]] = {name: {} for name in COUNTS}
     return {**sums, "virtual_s": 0.0, "cpu_s": 0.0, "failed": [], **counts}
 
@@ -78,9 +84,13 @@ def _blank() -> dict[str, Any]:
 def _run_round(sums: dict[str, Any], tier: str, count: int, jobs: int) -> None:
     from tidelog.sim.campaign.seeds import replay_command
 
-    first = sums["seeds"]
+    if not count:
+        return
+    # Campaigns of 0.1.0 and before began at 0.
+    first: int = sums.get("first", 0) + sums["seeds"]
     wanted = range(first, first + count)
-    with progress(f"{count} {tier} seeds from {first}"):
+    sys.stderr.write(f"{count} {tier} seeds from {first}\n")
+    with progress("a round"):
         for outcome, cpu_s in in_processes(jobs, partial(timed, tier, "all"), wanted):
             _add(sums, outcome, cpu_s)
             if outcome.violation is not None:

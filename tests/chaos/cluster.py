@@ -27,6 +27,7 @@ from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessState
 from tidelog.testing.waiting import wait_until
 from tidelog.wire.api import ApiKey
+from tidelog.wire.values import error_of
 
 PROXY_DISTANCE: Final = 200
 """With a base port, how far a proxy's port is from the listener's."""
@@ -167,7 +168,9 @@ class ChaosCluster:
         finally:
             brokers.close()
         return all(
-            one.error_code is ErrorCode.NONE for row in answer.results for one in row.partitions
+            error_of(one.error_code) is ErrorCode.NONE
+            for row in answer.results
+            for one in row.partitions
         )
 
     # Leaders ----------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from typing import Final
 
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.model import NO_LEADER, TopicPartition
+from tidelog.metadata.image import MetadataImage
+from tidelog.model import NO_LEADER, SHARES_TOPIC, TopicPartition
 from tidelog.records.batch import iter_headers
 from tidelog.sharing.sessions import FINAL_EPOCH
 from tidelog.sharing.values import ACCEPT, GAP, REJECT, RELEASE, RENEW
@@ -193,7 +194,7 @@ class Sharer:
                     place = SharedPlace(bytes_of(topic.topic_id), row.partition_index)  # type: ignore[arg-type]
                     if place in kinds:
                         code = ErrorCode(row.acknowledge_error_code)
-                        self._on_acknowledged(place, kinds[place], code, terms[place])
+                        self._on_acknowledged(link, place, kinds[place], code, terms[place])
                     self._take(link, place, row, now, terms.get(place))
 
         self._send(link, wanted, kinds, answered)
@@ -220,7 +221,7 @@ class Sharer:
                     place = SharedPlace(bytes_of(topic.topic_id), row.partition_index)  # type: ignore[arg-type]
                     code = error_of(row.error_code)
                     if place in kinds:
-                        self._on_acknowledged(place, kinds[place], code, terms[place])
+                        self._on_acknowledged(link, place, kinds[place], code, terms[place])
             if ends:
                 self._forget(link)
                 link.epoch = 0
@@ -262,7 +263,12 @@ class Sharer:
     # Answers ------------------------------------------------------------------------------------
 
     def _on_acknowledged(
-        self, place: SharedPlace, said: dict[int, int], code: ErrorCode, term: Leadership | None
+        self,
+        link: Link,
+        place: SharedPlace,
+        said: dict[int, int],
+        code: ErrorCode,
+        term: Leadership | None,
     ) -> None:
         """`term` is that in which the node led when it was asked: without one nothing is known."""
         if code is ErrorCode.NONE:
@@ -270,7 +276,7 @@ class Sharer:
                 return
             settled = [offset for offset, kind in said.items() if kind not in (RELEASE, RENEW)]
             self._deliveries.settle(place, settled, term.leader_epoch, self._view.world.now)
-        elif code not in ACKNOWLEDGE_CODES and not self._is_deleted(place, code):
+        elif code not in ACKNOWLEDGE_CODES and not self._may_lack_state(link, place, code):
             raise Violation("ErrorCodeTruth", f"{self.member_id} got {code.name} for {said}")
 
     def _take(
@@ -278,7 +284,7 @@ class Sharer:
     ) -> None:
         code = error_of(row.error_code)
         expected = code in FETCH_CODES or code is ErrorCode.NONE
-        if not expected and not self._is_deleted(place, code):
+        if not expected and not self._may_lack_state(link, place, code):
             raise Violation("ErrorCodeTruth", f"{self.member_id} got {code.name} for {place}")
         if self._leadership(link.node_id, place) != term:
             term = None
@@ -296,10 +302,14 @@ class Sharer:
             for offset in range(first, last + 1):
                 held[offset] = offset not in there
 
-    def _is_deleted(self, place: SharedPlace, code: ErrorCode) -> bool:
-        """Whether a coordinator has forgotten the state, because the topic was deleted."""
-        topics = newest_image(self._view.world).topics_by_id
-        return code is ErrorCode.UNKNOWN_SERVER_ERROR and place.topic_id not in topics
+    def _may_lack_state(self, link: Link, place: SharedPlace, code: ErrorCode) -> bool:
+        """Whether a coordinator without the state may have answered, as Kafka's would: the topic
+        was deleted, or the node that was asked does not know which coordinator there is now. The
+        one before answers from what it has until it learns that it was deposed."""
+        newest, node = newest_image(self._view.world), self._view.world.hosts[link.node_id].node
+        if code is not ErrorCode.UNKNOWN_SERVER_ERROR or place.topic_id not in newest.topics_by_id:
+            return code is ErrorCode.UNKNOWN_SERVER_ERROR
+        return node is None or _state_terms(node.broker.image) != _state_terms(newest)
 
     def _terms(
         self, link: Link, places: Iterable[SharedPlace]
@@ -320,6 +330,13 @@ class Sharer:
         if replica is None or replica.leadership is None:
             return None
         return Leadership(node_id, host.life, replica.leader_epoch)
+
+
+def _state_terms(image: MetadataImage) -> dict[int, int]:
+    """The leader epochs of the partitions that share coordinators are on."""
+    topic = image.topics_by_name.get(SHARES_TOPIC)
+    partitions = {} if topic is None else topic.partitions
+    return {number: each.leader_epoch for number, each in partitions.items()}
 
 
 def _rows(places: list[SharedPlace], kinds: Kinds) -> list[dict[str, object]]:

@@ -41,7 +41,7 @@ from tidelog.wire.layouts import (
     read_version,
     written,
 )
-from tidelog.wire.notation import MALFORMED, NO_TAGS
+from tidelog.wire.notation import MALFORMED, NO_TAGS, UUID_BYTES
 from tidelog.wire.primitives import Codec
 
 _OFFSET_KEYS: Final = (b"\x00\x01", b"\x00\x00")
@@ -176,8 +176,11 @@ _OFFSETS: Final = {version: _layout_of_offsets(version) for version in range(5)}
 _GROUPS: Final = {version: _layout_of_groups(version) for version in range(5)}
 _OFFSET_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text, INT32)
 _PLAIN_OFFSET: Final = Struct(">hqiBqB")
-"""An offset in the newest version, with an empty text and without tagged fields: most are like
-that."""
+"""An offset in the newest version with an empty text and without tagged fields."""
+_IDENTIFIED_OFFSET: Final = Struct(">hqiBqBBB16s")
+"""The same with the topic's id, which is the only tagged field; most are one of the two."""
+_ID_TAG: Final = (1, 0, UUID_BYTES)
+"""How many tagged fields there are, the number of this one, and its length."""
 _EMPTY_TEXT: Final = 1
 _NAMES: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text)
 _KIND_BYTES: Final = 2
@@ -258,6 +261,10 @@ def _read_offset(value: bytes | None) -> CommittedOffset | None:
         version, offset, epoch, text, at_ms, tags = _PLAIN_OFFSET.unpack(value)
         if version == _NEWEST_OFFSET and text == _EMPTY_TEXT and tags == NO_TAGS:
             return CommittedOffset(offset, epoch, "", at_ms)
+    elif len(value) == _IDENTIFIED_OFFSET.size:
+        version, offset, epoch, text, at_ms, *tag, topic_id = _IDENTIFIED_OFFSET.unpack(value)
+        if version == _NEWEST_OFFSET and text == _EMPTY_TEXT and (*tag,) == _ID_TAG:
+            return CommittedOffset(offset, epoch, "", at_ms, NO_TIMESTAMP, topic_id)
     found: CommittedOffset = read_version("an offset", _OFFSETS, value)
     return found
 

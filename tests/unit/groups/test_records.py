@@ -72,6 +72,9 @@ def test_what_kafka_committed_is_read():
     [
         OffsetRecord("g", T0, CommittedOffset(5, 3, "note", 1000)),
         OffsetRecord("g", T0, CommittedOffset(5, 3, "ü" * 200, 1000, topic_id=TopicId(b"i" * 16))),
+        OffsetRecord("g", T0, CommittedOffset(5, 3, "", 1000)),
+        OffsetRecord("g", T0, CommittedOffset(5, 3, "", 1000, topic_id=TopicId(b"i" * 16))),
+        OffsetRecord("g", T0, CommittedOffset(5, 3, "eighteen byte text", 1000)),
         OffsetRecord("g", T0, None),
         GroupRecord("g", None),
         GroupRecord("g", GroupValue("", 0, None, None, 7, ())),
@@ -108,6 +111,14 @@ def test_a_version_as_long_as_the_plain_form_of_the_newest_is_read_as_itself():
     _, plain = encode(OffsetRecord("g", T0, CommittedOffset(9, 4, "", 1000)))
     assert plain is not None and len(value) == len(plain)
     assert decode((key, value)) == OffsetRecord("g", T0, CommittedOffset(9, 4, "", 1000))
+
+
+def test_a_tagged_field_of_the_future_is_not_the_topics_id():
+    committed = CommittedOffset(5, 3, "", 1000, topic_id=TopicId(b"i" * 16))
+    key, value = encode(OffsetRecord("g", T0, committed))
+    assert value is not None and value[24:26] == b"\x00\x10"
+    other = value[:24] + b"\x07" + value[25:]
+    assert decode((key, other)) == OffsetRecord("g", T0, CommittedOffset(5, 3, "", 1000))
 
 
 def test_a_key_with_more_behind_it_is_the_key():

@@ -178,9 +178,10 @@ class CoordinatorSeats(Generic[C]):
     # Loading ------------------------------------------------------------------------------
 
     def _load(self, now: Instant) -> None:
-        budget = COORDINATOR_LOAD_BYTES_PER_TURN
+        # A batch may take more than what is left: with less than a half of it none is begun.
+        budget, least = COORDINATOR_LOAD_BYTES_PER_TURN, COORDINATOR_LOAD_BYTES_PER_TURN // 2
         for number, seat in list(self._busy.items()):
-            while budget > 0 and seat.loader is not None and seat.may_load:
+            while budget > least and seat.loader is not None and seat.may_load:
                 budget -= self._load_step(number, seat, budget, now)
 
     def _load_step(self, number: int, seat: Seat[C], max_bytes: int, now: Instant) -> int:

@@ -75,28 +75,42 @@ def asked(seats, node, group_id="g"):
     return answers[0]
 
 
+def commit_notes(wire, group_id, offset, partitions=1, size=3000):
+    """A commit with a text of so many bytes for each partition: one batch."""
+    rows = [
+        {"partition_index": each, "committed_offset": offset, "committed_metadata": "x" * size}
+        for each in range(partitions)
+    ]
+    wire.call(
+        ApiKey.OFFSET_COMMIT,
+        9,
+        group_id=group_id,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        topics=[{"name": "t", "partitions": rows}],
+    )
+
+
+def test_a_turn_begins_no_batch_that_may_be_too_large_for_it():
+    node = one_node(**ONE_PARTITION, offset_metadata_max_bytes="20000")
+    for number in range(5):
+        commit_notes(node.client(), f"g{number}", number, partitions=2, size=20_000)
+    size = node.broker.replicas.partitions[P0].log.size_bytes
+    assert COORDINATOR_LOAD_BYTES_PER_TURN // 2 < size // 5 < COORDINATOR_LOAD_BYTES_PER_TURN
+    seats = seats_of(node)
+    steps = 0
+    while isinstance(asked(seats, node), Refused):
+        seats.wake(node.now)
+        steps += 1
+    # A batch a turn, and one in which the coordinator begins.
+    assert steps == 6
+
+
 def test_a_large_log_is_loaded_in_steps():
     node = one_node(**ONE_PARTITION)
     wire = node.client()
     for number in range(120):
-        note = "x" * 3000
-        values = {"group_id": f"g{number}"}
-        topics = [
-            {
-                "name": "t",
-                "partitions": [
-                    {"partition_index": 0, "committed_offset": number, "committed_metadata": note}
-                ],
-            }
-        ]
-        wire.call(
-            ApiKey.OFFSET_COMMIT,
-            9,
-            **values,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            topics=topics,
-        )
+        commit_notes(wire, f"g{number}", number)
     size = node.broker.replicas.partitions[P0].log.size_bytes
     assert size > 5 * COORDINATOR_LOAD_BYTES_PER_TURN
     seats = seats_of(node)

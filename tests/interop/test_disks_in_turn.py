@@ -2,8 +2,8 @@
 
 One node, a controller and a broker, lives five times on one directory: Kafka's, ours, and so on,
 ended twice by SIGTERM and twice by SIGKILL. Before each end the directory has a metadata snapshot,
-a log that begins late, a cleaned log, an aborted transaction and an open one, producers, and our
-events. What clients find afterwards is what they found before.
+a log that begins late, a cleaned log, logs that never had a record, an aborted transaction and an
+open one, producers, and our events. What clients find afterwards is what they found before.
 """
 
 import re
@@ -95,6 +95,8 @@ class OneNode(Mixed):
         format_node(self.file(1), self.file(1).read_text(), *NOT_SERVED)
         # Numbers of the records that are sent.
         self._numbers = count()
+        # The newest topic that never had a record.
+        self._unused = ""
         # The one whose transaction is open while the node changes its kind.
         open_for = {"transaction.timeout.ms": "600000"}
         self._payer = self._producer(**{"transactional.id": "payer"}, **open_for)
@@ -130,7 +132,7 @@ class OneNode(Mixed):
         before, admin = self.snapshots(), self.admin(1)
 
         def another() -> bool:
-            name = f"more-{next(self._numbers)}"
+            name = self._unused = f"more-{next(self._numbers)}"
             admin.create_topics([NewTopic(name, 1, 1)])[name].result(WAIT_S)
             return self.snapshots()[-1:] > before[-1:]
 
@@ -186,6 +188,12 @@ class OneNode(Mixed):
         self._payer.commit_transaction(WAIT_S)
         (*others, _) = self.find(PAID).records
         assert others == before
+
+    def begin_unused(self) -> None:
+        """A log that the other kind has made gets its first record from this one."""
+        assert self.find(self._unused).records == []
+        self.send(self._producer(), self._unused, 1)
+        assert [each.offset for each in self.find(self._unused).records] == [0]
 
     # What clients find -------------------------------------------------------------------------
 
@@ -273,6 +281,7 @@ def change(node: OneNode, to_ours: bool, signal_number: int) -> str:
     assert node.newest() == before[1]
     assert node.cleaned_to() >= cleaned_to and node.snapshots()[-1] >= snapshots[-1]
     node.end_open_transaction()
+    node.begin_unused()
     assert node.events().startswith(events)
     assert (len(node.events()) > len(events)) == to_ours
     return node.log(1).read_text()[said:]

@@ -27,11 +27,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 from tests.interop.java_tools import java_command
 from tests.interop.prepare import HERE
-from tests.interop.records import SEND_TIMEOUT_S, WAIT_S
+from tests.interop.records import SEND_TIMEOUT_S, WAIT_S, committed_reader
 from tidelog.cli.demo_input import InputRecord, find_input
 from tidelog.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from tidelog.rsm.placement import partition_of
@@ -144,15 +144,7 @@ def _size(cluster: LocalCluster, topic: str) -> int:
 
 def read(cluster: LocalCluster, topic: str, count: int) -> Contents:
     """So many committed records, and what else is there when they have come."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "checker",
-            "isolation.level": "read_committed",
-            "log_level": 2,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    consumer = committed_reader(cluster.bootstrap_servers, topic, PARTITIONS)
     found: Contents = [[] for _ in range(PARTITIONS)]
     quiet_at = time.monotonic() + WAIT_S
     while sum(map(len, found)) < count and time.monotonic() < quiet_at:

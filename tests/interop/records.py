@@ -36,6 +36,20 @@ def produce(
     assert failures == []
 
 
+def committed_reader(servers: str, topic: str, partitions: int) -> Consumer:
+    """A reader of committed records at the beginning of all partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "checker",
+            "isolation.level": "read_committed",
+            "log_level": 2,
+        }
+    )
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    return consumer
+
+
 def values_of(servers: str, topic: str, partitions: int) -> list[int]:
     """All records of a topic that has numbers, partition by partition in order."""
     settings = {"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True}

@@ -24,11 +24,11 @@ from itertools import count as numbers
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from tests.interop.java_tools import java_command
 from tests.interop.prepare import HERE, STREAMS_JARS
-from tests.interop.records import SEND_TIMEOUT_S, WAIT_S
+from tests.interop.records import SEND_TIMEOUT_S, WAIT_S, committed_reader
 from tidelog.model import OFFSETS_TOPIC
 from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
@@ -170,15 +170,7 @@ def read_committed(
     cluster: LocalCluster, topic: str, expected: int, application: Application
 ) -> Found:
     """So many records and what else is there when they have come, by key."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": "checker",
-            "isolation.level": "read_committed",
-            "log_level": 2,
-        }
-    )
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    consumer = committed_reader(cluster.bootstrap_servers, topic, PARTITIONS)
     found: Found = {}
     taken, quiet_at = 0, time.monotonic() + WAIT_S
     while taken < expected and time.monotonic() < quiet_at:

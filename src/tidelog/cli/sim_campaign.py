@@ -41,7 +41,9 @@ def campaign(
     if not cluster and not quorum:
         raise UsageError("there are no seeds in a round", "give `--cluster N` or `--quorum N`")
     book = _read(results)
-    entry = _entry(book, secrets.randbelow(1 << 31) if first is None else first)
+    if first is None:
+        first = secrets.randbelow(1 << 31)
+    entry = _entry(book, first)
     done = 0
     try:
         while rounds == 0 or done < rounds:
@@ -51,7 +53,7 @@ def campaign(
             done += 1
     except KeyboardInterrupt:
         sys.stderr.write("interrupted: the rounds that ended are kept\n")
-        entry = _entry(_read(results), first or 0)
+        entry = _entry(_read(results), first)
     print_answer(output, entry, lambda: _print(entry))
     if any(entry[tier]["failed"] for tier in entry):
         raise BadAnswer

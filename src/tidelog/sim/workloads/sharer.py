@@ -306,10 +306,11 @@ class Sharer:
         """Whether a coordinator without the state may have answered, as Kafka's would: the topic
         was deleted, or the node that was asked does not know which coordinator there is now. The
         one before answers from what it has until it learns that it was deposed."""
+        if code is not ErrorCode.UNKNOWN_SERVER_ERROR:
+            return False
         newest, node = newest_image(self._view.world), self._view.world.hosts[link.node_id].node
-        if code is not ErrorCode.UNKNOWN_SERVER_ERROR or place.topic_id not in newest.topics_by_id:
-            return code is ErrorCode.UNKNOWN_SERVER_ERROR
-        return node is None or _state_terms(node.broker.image) != _state_terms(newest)
+        is_deleted = place.topic_id not in newest.topics_by_id
+        return is_deleted or node is None or _state_terms(node.broker.image) != _state_terms(newest)
 
     def _terms(
         self, link: Link, places: Iterable[SharedPlace]

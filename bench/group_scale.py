@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
-from bench.kafka_cluster import KafkaCluster
+from bench.kafka_cluster import KafkaCluster, pid_of
 from bench.smoke import resident_mb
 from bench.unavailability import probing_producer, quantile
 from bench.wire import Wire, commit_of
@@ -123,7 +123,7 @@ def members(cluster: Cluster) -> dict[str, float]:
         figures["heartbeats_per_s"] = _received(ours, run)
         figures["heartbeats_refused"] = _received(ours, run)
         figures["p99_with_groups_ms"] = probe.p99_ms(began, time.monotonic())
-        figures["memory_mb"] = max(round(resident_mb(_pid(cluster, n))) for n in (1, 2, 3))
+        figures["memory_mb"] = max(round(resident_mb(pid_of(cluster, n))) for n in (1, 2, 3))
         run.join()
     return figures
 
@@ -132,14 +132,6 @@ def _received(pipe: Connection, run: Any) -> float:
     while not pipe.poll(1):
         assert run.is_alive(), "the members' process has ended"
     return float(pipe.recv())
-
-
-def _pid(cluster: Cluster, node_id: int) -> int:
-    if isinstance(cluster, KafkaCluster):
-        return cluster.pid(node_id)
-    process = cluster.node(node_id).process
-    assert process is not None, f"node {node_id} runs"
-    return process.pid
 
 
 class _Member:

@@ -13,6 +13,7 @@ from typing import Final, Self
 from tests.interop.kafka_node import PROPERTIES, format_node, start_node
 
 from tidelog.client import AdminClient, AdminError, Unreachable
+from tidelog.testing import LocalCluster
 from tidelog.testing.ports import ports_from
 from tidelog.testing.waiting import wait_until
 
@@ -103,3 +104,12 @@ class KafkaCluster:
 
     def _file(self, node_id: int) -> Path:
         return self._directory / f"node-{node_id}.properties"
+
+
+def pid_of(cluster: LocalCluster | KafkaCluster, node_id: int) -> int:
+    """The process of a node of either system."""
+    if isinstance(cluster, KafkaCluster):
+        return cluster.pid(node_id)
+    process = cluster.node(node_id).process
+    assert process is not None, f"node {node_id} runs"
+    return process.pid

@@ -59,7 +59,7 @@ from statistics import median
 from typing import Any
 from urllib.request import urlopen
 
-from bench.kafka_cluster import KafkaCluster
+from bench.kafka_cluster import KafkaCluster, pid_of
 from bench.scale_clients import measure_clients
 from bench.smoke import resident_mb
 from bench.unavailability import probing_producer, quantile
@@ -381,11 +381,7 @@ class Bench:
 
     def pid(self, node_id: int) -> int:
         """The process of a node."""
-        if isinstance(self.cluster, KafkaCluster):
-            return self.cluster.pid(node_id)
-        process = self.cluster.node(node_id).process
-        assert process is not None, f"node {node_id} runs"
-        return process.pid
+        return pid_of(self.cluster, node_id)
 
     def fail_over(self) -> None:
         """Kills a broker that is not the active controller; it is back and in sync after."""

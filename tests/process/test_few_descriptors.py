@@ -21,6 +21,7 @@ pytestmark = pytest.mark.process
 
 LIMIT = 256
 PARTITIONS = 320
+FLUSHING = 1
 TIMEOUT_S = 60
 
 
@@ -95,5 +96,6 @@ def test_a_node_serves_more_partitions_than_it_may_open_files(data_dir: Path) ->
     opened = descriptors_of(state.nodes[0].process)
     # Not the checkpoints that the flush thread may be writing just now.
     logs = [path for path in opened if "/many-" in path and path.endswith(".log")]
-    assert len(opened) < LIMIT and 100 < len(logs) <= LIMIT * 3 // 4
+    # The flush thread syncs a file that has no descriptor by one of its own.
+    assert len(opened) < LIMIT and 100 < len(logs) <= LIMIT * 3 // 4 + FLUSHING
     limited("down", "--data-dir", data_dir)

@@ -239,17 +239,20 @@ class QuorumCluster(Simulation):
 
     run = Simulation.run_for
 
-    def _act(self, replica: Replica, action: Callable[[], object]) -> None:
-        """One input of one replica, and the end of its tick; later, when it is busy."""
+    def _act(self, replica: Replica, *actions: Callable[[], object]) -> None:
+        """Inputs of one replica, and the end of its tick; later, when it is busy."""
         if replica.busy:
-            replica.waiting.append(action)
+            replica.waiting += actions
             return
         quorum = replica.quorum
-        if replica.loop is not None:
-            replica.loop.on_input(0)
         try:
-            action()
-            self.event_count += 1
+            for action in actions:
+                if replica.loop is not None:
+                    replica.loop.on_input(0)
+                action()
+                self.event_count += 1
+                # A later input may change the voters whose majority has committed a record.
+                self._follow_committed(replica)
             quorum.wake(self.now)
         except ProcessKilled:
             self.note(f"world n{replica.node_id}: killed (inside a write)")
@@ -275,9 +278,9 @@ class QuorumCluster(Simulation):
         self._let_go(replica, outputs or [])
         self._set_timer(replica)
         waiting, replica.waiting = replica.waiting, []
-        for action in waiting:
-            if replica.alive:
-                self._act(replica, action)
+        if waiting and replica.alive:
+            # All of them before a timer: one that was to be fetched from by then has been.
+            self._act(replica, *waiting)
 
     def _let_go(self, replica: Replica, outputs: list[messages.Output]) -> None:
         for output in outputs:
@@ -324,16 +327,19 @@ class QuorumCluster(Simulation):
             self.oracle.check_leader_completeness(replica.node_id, quorum, replica.log)
         if self.dynamic:
             self.voter_oracle.check_sets(replica.node_id, quorum, self.oracle.end_offset)
-        for each in quorum.take_committed():
-            if isinstance(each, messages.LoadedSnapshot):
-                self.oracle.check_snapshot(replica.node_id, each.snapshot_id, each.records)
-            else:
-                self.oracle.check_committed(replica.node_id, each, quorum)
-            replica.state.take(each)
+        self._follow_committed(replica)
         if not replica.saving and replica.state.wants_step(quorum):
             replica.saving = True
             step = replica.in_this_life(lambda: self._act(replica, lambda: self._save(replica)))
             self.at(1, step)
+
+    def _follow_committed(self, replica: Replica) -> None:
+        for each in replica.quorum.take_committed():
+            if isinstance(each, messages.LoadedSnapshot):
+                self.oracle.check_snapshot(replica.node_id, each.snapshot_id, each.records)
+            else:
+                self.oracle.check_committed(replica.node_id, each, replica.quorum)
+            replica.state.take(each)
 
     def _save(self, replica: Replica) -> None:
         replica.saving = False

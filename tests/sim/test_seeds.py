@@ -32,6 +32,10 @@ COSTLY = [
     ("cluster", "all", 56481946),
     ("quorum", "all", 25141948),
     ("quorum", "all", 1966978021),
+    ("quorum", "all", 21997853),
+    ("quorum", "all", 21998545),
+    ("quorum", "all", 578286667),
+    ("quorum", "all", 578289310),
 ]
 
 FRESH = [

@@ -132,11 +132,7 @@ class EventLoop(Generic[T]):
     )
 
     def __init__(self, hardware: Hardware) -> None:
-        self._costs = hardware.costs()
-        # Of the hardware: a bound that was measured on usual machines is so many times larger.
-        self.factor = hardware.factor
-        # Whether single operations of the disk take as long as many others.
-        self.is_uneven = bool(hardware.slow)
+        self.move_to(hardware)
         # What the turn that goes on has cost by now, its disk not included.
         self.spent_us = 0
         # Connections that were read in it.
@@ -149,6 +145,14 @@ class EventLoop(Generic[T]):
         self.turn_us = 0
         # What a turn that is not over is going to send; `None` while the loop is free.
         self.under_way: list[T] | None = None
+
+    def move_to(self, hardware: Hardware) -> None:
+        """What its turns cost from now on."""
+        self._costs = hardware.costs()
+        # Of the hardware: a bound that was measured on usual machines is so many times larger.
+        self.factor = hardware.factor
+        # Whether single operations of the disk take as long as many others.
+        self.is_uneven = bool(hardware.slow)
 
     @property
     def costs(self) -> Costs:

@@ -28,7 +28,7 @@ from tidelog.sim.engine.timeline import NodeTrace, Simulation, Timeline
 from tidelog.sim.engine.work import EventLoop, Hardware
 from tidelog.sim.quorum.exchange import Act, Exchange, ReplyTo
 from tidelog.sim.quorum.membership import VoterOracle, directory_of, endpoint_of
-from tidelog.sim.quorum.options import Composition, Conditions
+from tidelog.sim.quorum.options import CALM_SLOWNESS, Composition, Conditions
 from tidelog.sim.quorum.oracle import QuorumOracle
 from tidelog.sim.quorum.replica import Replica
 
@@ -197,6 +197,14 @@ class QuorumCluster(Simulation):
     def heal(self) -> None:
         """All links work; what was held back arrives."""
         self.exchange.heal()
+
+    def become_calm(self) -> None:
+        """Nothing is lost any more, and nothing takes long."""
+        self.conditions.become_calm()
+        for replica in self.replicas.values():
+            if replica.loop is not None and replica.loop.factor > CALM_SLOWNESS:
+                replica.loop.move_to(Hardware(CALM_SLOWNESS))
+                replica.disk.costs = replica.loop.costs
 
     def suspect(self, node_id: int) -> None:
         """All failure detectors report a process."""

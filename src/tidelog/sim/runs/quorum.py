@@ -35,6 +35,8 @@ KINDS: Final = (
     "resign",
 )
 SLOWNESS: Final = (0, 0, 1, 5, 100)
+"""The last is for safety alone: an election takes as long as its time limit then, so no quorum has
+to find a leader. All is faster once everything has healed (`QuorumCluster.become_calm`)."""
 DAMAGE: Final = "damage-snapshot"
 """Only where snapshots are made, and only on a minority of the voters (P4)."""
 
@@ -229,7 +231,10 @@ class QuorumRun:
         other one is without its disk."""
         cluster = self.cluster
         leader = cluster.leader()
-        if leader is None or leader.quorum.kraft_version == 0 or len(leader.quorum.voters) < 3:
+        # A change that was asked for waits while the leader is busy.
+        if leader is None or leader.busy:
+            return False
+        if leader.quorum.kraft_version == 0 or len(leader.quorum.voters) < 3:
             return False
         quorum, voters = leader.quorum, leader.quorum.voters
         if voters_without_disk(voters, cluster.as_voters):
@@ -321,7 +326,7 @@ class QuorumRun:
     def _heal(self) -> int:
         cluster = self.cluster
         cluster.note("world heals")
-        cluster.conditions.become_calm()
+        cluster.become_calm()
         cluster.heal()
         begun = cluster.now
         for replica in cluster.replicas.values():

@@ -178,6 +178,7 @@ class Node:
             replicas=self._replicas,
             quorum=self._quorum,
             quorum_link=self._links.quorum,
+            snapshots=self._snapshots,
             lifecycle=self._parts.lifecycle,
             trace=trace,
         )

@@ -2,9 +2,10 @@
 
 A clean stop takes three steps. The broker leaves by its own rules (`lifecycle.py`), and logs that
 wait to be deleted are taken away: the next start would keep them as strays. A quorum leader
-resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Then the directories
-are closed, some logs a turn: the marker of the clean shutdown is the last disk effect in each, and
-until all markers are durable no other input counts. A directory that is offline gets none.
+resigns, and waits up to `RESIGNATION_LIMIT_MS` until a voter has received it. Meanwhile a snapshot
+of the metadata is made if much is new (`metadata_snapshots.py`). Then the directories are closed,
+some logs a turn: the marker of the clean shutdown is the last disk effect in each, and until all
+markers are durable no other input counts. A directory that is offline gets none.
 
 A storage error that reaches the node hit the metadata log or the directory as a whole, in the
 middle of a step. (Components handle the failures of their own files.) Only an end is safe then: it
@@ -16,6 +17,7 @@ from typing import Final
 
 from tidelog.broker.events import DirectoryFailed, MetadataFlushFailed, NodeStopped
 from tidelog.broker.lifecycle import BrokerLifecycle, BrokerState
+from tidelog.broker.metadata_snapshots import MetadataSnapshots
 from tidelog.broker.quorum_link import QuorumLink
 from tidelog.env.effects import EffectQueue, Exit, Flushed, FlushFailed, Input
 from tidelog.env.instant import Instant
@@ -41,6 +43,7 @@ class Stopping:
     replicas: Replicas
     quorum: Quorum
     quorum_link: QuorumLink
+    snapshots: MetadataSnapshots
     # None on a node that is only a controller.
     lifecycle: BrokerLifecycle | None
     trace: Trace
@@ -84,7 +87,9 @@ class Stopping:
             self._resigned_by = Instant(now + RESIGNATION_LIMIT_MS)
             self.quorum.resign(now)
             self.quorum_link.flow(now)
-        return now >= self._resigned_by or not self.quorum.is_resigning
+            self.snapshots.begin_last(now)
+        may_leave = now >= self._resigned_by or not self.quorum.is_resigning
+        return may_leave and self.snapshots.has_ended
 
     def close(self) -> None:
         """Begins to close the directories; all that was to be sent must have been flushed."""
@@ -144,10 +149,12 @@ class Stopping:
         self.is_over = True
 
     def deadline(self) -> Instant | None:
-        """At once when the broker is gone, then when the wait after a resignation ends, then at
-        once while logs are to be saved."""
+        """At once when the broker is gone, then when the wait after a resignation ends (a snapshot
+        has a deadline of its own), then at once while logs are to be saved."""
         if not self._is_due or self._is_saved:
             return None
         if self._marker is not None:
             return Instant(0)
-        return Instant(0) if self._resigned_by is None else self._resigned_by
+        if self._resigned_by is None:
+            return Instant(0)
+        return self._resigned_by if self.snapshots.has_ended else None

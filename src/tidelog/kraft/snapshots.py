@@ -127,6 +127,11 @@ class SnapshotWriter:
         """False once the quorum gave it up, because the leader's snapshot is on its way."""
         return self._snapshots.is_writing(self._part)
 
+    @property
+    def is_on_its_way(self) -> bool:
+        """False once it counts, or was given up."""
+        return self._snapshots.has_begun(self._part)
+
     def append(self, records: Sequence[bytes]) -> None:
         """Writes one batch. Raises `StorageError`."""
         assert self.is_current, f"snapshot {self.snapshot_id} was given up"
@@ -191,6 +196,10 @@ class Snapshots:
     def is_writing(self, part: PartFile) -> bool:
         """Whether this very file still takes bytes."""
         return self._part is part and part.flush is None
+
+    def has_begun(self, part: PartFile) -> bool:
+        """Whether this very file is on its way."""
+        return self._part is part
 
     @staticmethod
     def path_of(snapshot_id: SnapshotId) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.broker.one_node import OneNode
 from tidelog.broker.metadata_snapshots import SnapshotReading
-from tidelog.env.effects import Flush
+from tidelog.env.effects import Flush, StopRequested
 from tidelog.errors import StorageError
 from tidelog.kraft.messages import LoadedSnapshot, SnapshotId
 from tidelog.kraft.snapshots import SnapshotFlush
@@ -72,6 +72,30 @@ def test_a_restart_begins_from_it() -> None:
     assert dict(again.broker.image.topics_by_id) == dict(before.topics_by_id)
     assert again.broker.image.features == before.features
     assert again.broker.image.is_alive(1)
+
+
+def test_a_clean_stop_makes_one_of_less() -> None:
+    """Goal: a hundredth of the bound is enough; the next start reads it and nothing before."""
+    node = OneNode(**{BETWEEN: "200000"})
+    node.client().create_topic("t", 40)
+    node.advance(100)
+    assert node.broker.quorum.latest_snapshot is None
+    before = node.broker.image
+    node.receive(StopRequested())
+    node.run_until_exit()
+    assert [exit_.code for exit_ in node.exits] == [0]
+    again = OneNode(disk=node.disk, seed=8)
+    latest = again.broker.quorum.latest_snapshot
+    assert latest is not None and latest.end_offset > before.offset
+    assert again.broker.image.topics_by_id.keys() == before.topics_by_id.keys()
+
+
+def test_a_clean_stop_makes_none_for_little() -> None:
+    """Goal: nor one that nothing is new in."""
+    node = OneNode(**{BETWEEN: "2000000"})
+    node.receive(StopRequested())
+    node.run_until_exit()
+    assert node.broker.quorum.latest_snapshot is None
 
 
 def test_a_large_image_is_written_in_many_ticks() -> None:

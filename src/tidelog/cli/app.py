@@ -21,6 +21,7 @@ from tidelog.cli.brokers import brokers_app
 from tidelog.cli.cluster import down, nodes_app, status, up
 from tidelog.cli.consume import consume
 from tidelog.cli.dump_log import dump_log
+from tidelog.cli.exit_codes import EXIT_BAD, EXIT_DONE, EXIT_INTERRUPTED, EXIT_NO_ANSWER, EXIT_USAGE
 from tidelog.cli.groups import groups_app
 from tidelog.cli.migrate import migrate_app
 from tidelog.cli.node import format_, random_uuid, server
@@ -37,11 +38,6 @@ from tidelog.cli.transactions import transactions_app
 from tidelog.cli.users import users_app
 from tidelog.errors import ErrorCode, StorageError, UnwritableText, UsageError
 
-EXIT_DONE: Final = 0
-EXIT_BAD: Final = 1
-EXIT_USAGE: Final = 2
-EXIT_NO_ANSWER: Final = 3
-EXIT_INTERRUPTED: Final = 130
 _UNREACHABLE: Final = (
     "look at the nodes with `tidelog status`, and at their logs; if the listener has TLS or "
     "logins, give `--command-config FILE`"

@@ -96,7 +96,7 @@ class Stream:
 
     def flush(self) -> None:
         """Waits until every record is acknowledged or has failed."""
-        left = self._producer.flush(_FLUSH_TIMEOUT_S)
+        left = self._serve(self._producer.flush, _FLUSH_TIMEOUT_S)
         if left:
             self.failed += left
             self.errors.append(f"{left} records were not answered in {_FLUSH_TIMEOUT_S:g} s")
@@ -107,9 +107,18 @@ class Stream:
 
     def _keep_pace(self, due: float) -> None:
         """Serves callbacks, until the moment when the next records are due."""
-        self._producer.poll(0)
+        self._serve(self._producer.poll, 0)
         while (ahead := due - time.monotonic()) > 0:
-            self._producer.poll(min(ahead, _MAX_NAP_S))
+            self._serve(self._producer.poll, min(ahead, _MAX_NAP_S))
+
+    @staticmethod
+    def _serve(call: Callable[[float], int], seconds: float) -> int:
+        """A call of the client that runs callbacks. When a signal interrupts one of them, the
+        client loses the exception (`returned NULL without setting an exception`)."""
+        try:
+            return call(seconds)
+        except SystemError as error:
+            raise KeyboardInterrupt from error
 
     def _produce(self, line: int, key: bytes | None, value: bytes) -> None:
         sequence = self.produced
@@ -123,7 +132,7 @@ class Stream:
                     on_delivery=partial(self._on_delivery, sequence),
                 )
             except BufferError:
-                self._producer.poll(_MAX_NAP_S)
+                self._serve(self._producer.poll, _MAX_NAP_S)
             except KafkaException as error:
                 self.unreadable.append(Unreadable(line, 1, f"cannot be sent: {error.args[0]}"))
                 return

@@ -11,6 +11,8 @@ its temporary files go, a group is left, and the exit code is 130.
 import signal
 import sys
 
+from tidelog.cli.exit_codes import EXIT_INTERRUPTED
+
 
 def main() -> None:
     """Runs the command line of this process and exits."""
@@ -18,13 +20,17 @@ def main() -> None:
         signal.signal(number, signal.default_int_handler)
     arguments = sys.argv[1:]
     early = None
-    if arguments[:1] == ["up"] and not {"-h", "--help"} & set(arguments):
-        from tidelog.testing.launching import prepare_launcher
+    try:
+        if arguments[:1] == ["up"] and not {"-h", "--help"} & set(arguments):
+            from tidelog.testing.launching import prepare_launcher
 
-        early = prepare_launcher()
-    from tidelog.cli.app import run
+            early = prepare_launcher()
+        from tidelog.cli.app import run
 
-    code = run(arguments)
+        code = run(arguments)
+    except KeyboardInterrupt:
+        # While it imported: `run` answers for what comes after.
+        code = EXIT_INTERRUPTED
     if early is not None:
         early.cancel()
     sys.exit(code)

@@ -6,7 +6,8 @@
 The parent reads the order from stdin *after* it has imported the node, so the caller can write
 properties files while the imports run. Each child leaves the session (`setsid`), sends its output
 to its log file and becomes a node; the parent waits until each has reported whether it started,
-prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on.
+prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on, unless it
+cannot print that because the caller has ended.
 
 With a `cluster_id`, a node formats its data directory first if that is not formatted, and leaves
 the `first_users` there, written as `--add-scram` has them. With a
@@ -20,6 +21,7 @@ memory of the code they do not change. It is safe here: no thread runs before th
 import gc
 import json
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -135,9 +137,17 @@ def main() -> int:
         sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
         return EXIT_USAGE
     order = json.load(sys.stdin)
-    report = {"nodes": launch(order)}
-    sys.stdout.write(json.dumps(report) + "\n")
-    sys.stdout.flush()
+    nodes = launch(order)
+    try:
+        sys.stdout.write(json.dumps({"nodes": nodes}) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who ordered them is gone and does not know them.
+        for node in nodes:
+            if not node["error"]:
+                os.kill(node["pid"], signal.SIGTERM)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_FAILED
     return 0
 
 

@@ -28,6 +28,8 @@ class Launcher:
             stderr=subprocess.PIPE,
             text=True,
             pass_fds=() if lifeline is None else (lifeline,),
+            # Ctrl-C in a terminal is for the command, which then stops the nodes.
+            start_new_session=True,
         )
 
     def cancel(self) -> None:
@@ -38,10 +40,11 @@ class Launcher:
 
     def launch(
         self, nodes: Sequence[LocalNode], cluster_id: str, first_users: Sequence[str] = ()
-    ) -> tuple[dict[int, ProcessId], StartFailed | None]:
+    ) -> tuple[dict[int, ProcessId], StartFailed | KeyboardInterrupt | None]:
         """Starts the nodes, formatting what is not formatted with these users (`--add-scram`).
 
-        Returns the processes of those that run, and the first failure if there is one.
+        Returns the processes of those that run, and the first failure if there is one. Interrupted,
+        it waits for them all the same: only the report says which nodes are to be stopped.
         """
         order = {
             "lifeline": self._lifeline,
@@ -55,14 +58,20 @@ class Launcher:
                 for node in nodes
             ],
         }
-        text, errors = self._process.communicate(json.dumps(order))
+        interruption = None
+        try:
+            text, errors = self._process.communicate(json.dumps(order))
+        except KeyboardInterrupt as error:
+            text, errors = self._process.communicate()
+            interruption = error
         if self._process.returncode != 0 or not text:
             lines = errors.strip().splitlines() or ["it ended without a message"]
-            return {}, StartFailed(
+            return {}, interruption or StartFailed(
                 f"the launcher failed: {lines[-1]}",
                 "`python -m tidelog.runtime.launch </dev/null` shows the whole trace",
             )
-        return read_report(nodes, json.loads(text)["nodes"])
+        processes, failure = read_report(nodes, json.loads(text)["nodes"])
+        return processes, interruption or failure
 
 
 def read_report(

@@ -12,7 +12,8 @@ lies in its data directory (`cluster_state`), so another process can act on it:
         cluster.wait_for_leader("orders", 0, exclude=[leader])
 
 Without a data directory the cluster is ephemeral: its directory is removed when the `with` block
-ends well. Unless the cluster is detached, its nodes end with this process, however that ends.
+ends well or is interrupted. Unless the cluster is detached, its nodes end with this process,
+however that ends.
 """
 
 import os
@@ -103,14 +104,19 @@ class LocalCluster:
     # Life -------------------------------------------------------------------------------------
 
     def __enter__(self) -> "LocalCluster":
-        self.start()
+        try:
+            self.start()
+        except KeyboardInterrupt:
+            self._discard(keep_directory=False)
+            raise
         return self
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if error is not None:
             logs = ", ".join(str(node.log_file) for node in self.nodes)
             error.add_note(f"node logs: {logs}")
-        self.close(keep_directory=error is not None)
+        failed = error is not None and not isinstance(error, KeyboardInterrupt)
+        self.close(keep_directory=failed)
 
     def start(
         self, timeout_s: float = START_TIMEOUT_S, *, launcher: Launcher | None = None

@@ -51,8 +51,9 @@ class NodeProcesses:
     def start(self, node_ids: Collection[int], launcher: Launcher | None = None) -> None:
         """Starts nodes that are stopped, on their ports and directories.
 
-        Returns when each has its ports and its logs open. Raises `StartFailed`; nodes that did
-        start go on. Raises `UsageError` for a node that runs already.
+        Returns when each has its ports and its logs open. Raises `StartFailed`, or
+        `KeyboardInterrupt` once all are known; nodes that did start go on. Raises `UsageError` for
+        a node that runs already.
         """
         state = self.state
         nodes = [state.node(node_id) for node_id in node_ids]

@@ -11,7 +11,8 @@ from typing import Final, NamedTuple
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
-from tidelog.model import NO_EPOCH, NO_LEADER, TopicId
+from tidelog.model import NO_EPOCH, NO_LEADER, TopicId, TopicPartition
+from tidelog.rsm.placement import partition_of
 from tidelog.sim.engine.client_machine import CLIENT, Session
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import Key
@@ -58,6 +59,18 @@ def newest_image(world: World) -> MetadataImage:
     return max(images, key=lambda image: image.offset, default=EMPTY_IMAGE)
 
 
+def leads_newest(world: World, node_id: int, topic_name: str, key: str) -> bool:
+    """Whether a node leads the partition that a key belongs to, and knows the newest epoch of it. A
+    node that has lost the leadership without knowing it answers from what it had."""
+    node = world.hosts[node_id].node
+    topic = newest_image(world).topics_by_name.get(topic_name)
+    if node is None or topic is None:
+        return False
+    number = partition_of(key, len(topic.partitions))
+    replica = node.broker.replicas.partitions.get(TopicPartition(topic_name, number))
+    return replica is not None and replica.leader_epoch == topic.partitions[number].leader_epoch
+
+
 class ClusterView:
     """Metadata and sessions of one client."""
 
@@ -77,8 +90,7 @@ class ClusterView:
         # Of the topics with clients of their own, which are never deleted, by partition: the leader
         # of the highest leader epoch, and that epoch.
         self._leaders: dict[str, dict[int, tuple[int, int]]] = {
-            TRANSACTIONAL_TOPIC: {},
-            KEYED_TOPIC: {},
+            topic: {} for topic in (TRANSACTIONAL_TOPIC, KEYED_TOPIC)
         }
         # Whether any answer has come yet.
         self.known = False

@@ -18,12 +18,17 @@ from typing import Final
 from tidelog.broker.node import Node
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
-from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicId, TopicPartition
-from tidelog.rsm.placement import partition_of
+from tidelog.model import NO_LEADER, NO_OFFSET, OFFSETS_TOPIC, TopicId
 from tidelog.sim.engine.client_machine import Session
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.admin import Admin
-from tidelog.sim.workloads.cluster_view import Answered, ClusterView, newest_image, request
+from tidelog.sim.workloads.cluster_view import (
+    Answered,
+    ClusterView,
+    leads_newest,
+    newest_image,
+    request,
+)
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
@@ -174,7 +179,11 @@ class Committer:
                 self._unknown.add(self._acknowledged)
                 self._acknowledged = NO_OFFSET
                 return
-            if found != least and found not in self._unknown and self._leads(node_id):
+            if (
+                found != least
+                and found not in self._unknown
+                and leads_newest(self._view.world, node_id, OFFSETS_TOPIC, self.name)
+            ):
                 raise Violation(
                     "CommittedNeverRegresses",
                     f"group {self._view.name} has {found}, {least} was acknowledged, unknown are "
@@ -192,14 +201,3 @@ class Committer:
         """Whether the last commit was for a topic that is not there any more."""
         topic = newest_image(self._view.world).topics_by_name.get(TOPIC)
         return topic is None or topic.topic_id != self._topic_id
-
-    def _leads(self, node_id: int) -> bool:
-        """Whether the node leads the group's partition, and knows the newest epoch of it."""
-        partition = TopicPartition(OFFSETS_TOPIC, partition_of(self.name, PARTITIONS))
-        node = self._view.world.hosts[node_id].node
-        topic = newest_image(self._view.world).topics_by_name.get(OFFSETS_TOPIC)
-        if node is None or topic is None:
-            return False
-        replica = node.broker.replicas.partitions.get(partition)
-        known = topic.partitions[partition.partition]
-        return replica is not None and replica.leader_epoch == known.leader_epoch

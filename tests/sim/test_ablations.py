@@ -18,6 +18,8 @@ def test_a_quorum_without_a_safeguard_is_caught(safeguard):
 CAUGHT_SOON = (
     *("high-watermark-is-replicated", "group-commit-first"),
     *("commits-wait-for-replicas", "coordinators-load-first"),
+    *("only-the-generation-commits", "only-the-generation-copies"),
+    *("assignments-are-written", "offsets-under-way-are-unstable"),
     *("newest-timestamp-counts", "retention-of-committed"),
 )
 

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from tidelog.broker.coordinator_log import LogLoader
 from tidelog.errors import ErrorCode
+from tidelog.groups import offsets
 from tidelog.groups.consumer_records import IdPartition, Target
-from tidelog.groups.env import Env
+from tidelog.groups.env import AssignmentCommitted, Env
 from tidelog.groups.messages import JoinGroupResult
 from tidelog.groups.reconciliation import Goal
 from tidelog.model import TopicId
@@ -42,6 +43,15 @@ def _remember_only(
     return code
 
 
+def _assign_only(
+    append: Original, env: Env, records: Any, response: Any = None, reply_to: Any = None
+) -> ErrorCode:
+    """Members get their parts of a generation that is known to this coordinator alone."""
+    is_assignment = isinstance(response, AssignmentCommitted)
+    code: ErrorCode = append(env, () if is_assignment else records, response, reply_to)
+    return code
+
+
 SAFEGUARDS: Final = (
     guard("r35", "replacements-are-written", "fencing the process that is the member").wrapped(
         Env, "write", _remember_only
@@ -55,6 +65,12 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "elections", "coordinators-load-first", "groups that have read nothing, so they begin anew"
     ).replaced(LogLoader, "is_done", property(lambda _: True)),
+    guard_of_cluster(
+        "copies", "only-the-generation-commits", "a replaced member that moves its successor back"
+    ).replaced(offsets, "_fault_of", lambda *_: ErrorCode.NONE),
+    guard_of_cluster(
+        "copies", "assignments-are-written", "two generations with one number"
+    ).wrapped(Env, "append", _assign_only),
     guard_of_cluster(
         "elections", "partitions-are-given-back-first", "two members that read the same partition"
     ).replaced(Goal, "__init__", _free_at_once),

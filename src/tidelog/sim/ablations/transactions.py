@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tidelog.broker import coordinator_log
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
 from tidelog.groups import offsets
 from tidelog.groups.image import GroupsMachine
 from tidelog.log.producer_state import ProducerStates
@@ -80,6 +81,12 @@ SAFEGUARDS: Final = (
     guard_of_cluster(
         "transactions", "offsets-with-their-transaction", "offsets of transactions that aborted"
     ).wrapped(GroupsMachine, "replay", _count_at_once),
+    guard_of_cluster(
+        "copies", "offsets-under-way-are-unstable", "a successor that copies once more"
+    ).replaced(offsets, "waits_for", lambda *_: False),
+    guard_of_cluster(
+        "copies", "only-the-generation-copies", "a replaced member that commits what it copied"
+    ).replaced(offsets, "fault_of", lambda *_: ErrorCode.NONE),
     guard_of_cluster(
         "transactions", "stable-offset-waits-for-the-end", "reading what is not decided"
     ).replaced(LogState, "last_stable_offset", property(lambda self: self.high_watermark)),

@@ -129,6 +129,8 @@ def swarm() -> Swarm:
         transactors=0,
         keyed=(),
         sharers=0,
+        copiers=0,
+        readers=0,
     )
 
 

@@ -94,6 +94,8 @@ def _transactions(swarm: Swarm, prng: Prng) -> Swarm:
         admin_gap_ms=0,
         committers=0,
         transactors=2,
+        copiers=0,
+        readers=0,
         flush_ms=2,
         hardware=FREE,
         fault_gap_ms=1_200,
@@ -112,6 +114,18 @@ def _sharers(swarm: Swarm, prng: Prng) -> Swarm:
     )
 
 
+def _copies(swarm: Swarm, prng: Prng) -> Swarm:
+    return replace(
+        _transactions(swarm, prng),
+        transactors=0,
+        members=0,
+        sharers=0,
+        keyed=(),
+        copiers=3,
+        readers=3,
+    )
+
+
 def _keyed(swarm: Swarm, prng: Prng) -> Swarm:
     return replace(
         _elections(swarm, prng),
@@ -122,6 +136,8 @@ def _keyed(swarm: Swarm, prng: Prng) -> Swarm:
         admin_gap_ms=0,
         committers=0,
         transactors=0,
+        copiers=0,
+        readers=0,
         segment_bytes=1024,
         cleaner_backoff_ms=100,
         keyed=draw_keyed(prng, prng.choice(KEYED_POLICIES)),
@@ -146,6 +162,7 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "elections": ("leaders and controllers struck by name", _elections),
     "transactions": ("transactions while leaders and coordinators die", _transactions),
     "sharers": ("members of a share group while leaders and coordinators die", _sharers),
+    "copies": ("classic groups that read and copy a topic while coordinators die", _copies),
     "keyed": ("compaction, retention and deleted records while leaders die", _keyed),
     "topics": ("topics created, deleted and grown all the time", _topics),
     "many-partitions": ("dozens of partitions at once, where work costs time", _many_partitions),
@@ -205,4 +222,6 @@ def data_loss_swarm(seed: int) -> Swarm:
         transactors=0,
         keyed=(),
         sharers=0,
+        copiers=0,
+        readers=0,
     )

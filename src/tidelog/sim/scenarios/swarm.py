@@ -61,6 +61,13 @@ MEMBER_SETTINGS: Final = {
 """Members that died are noticed within the run, whatever the profile."""
 
 
+CLASSIC_SETTINGS: Final = {
+    "group.min.session.timeout.ms": "100",
+    "group.initial.rebalance.delay.ms": "100",
+}
+"""The same for members of classic groups, whose sessions are what they ask for."""
+
+
 SHARER_SETTINGS: Final = {
     "group.share.record.lock.duration.ms": "1000",
     "group.share.delivery.count.limit": "5",
@@ -145,6 +152,10 @@ class Swarm:
     Likewise."""
     sharers: int = 0
     """Members of one share group (KIP-932); likewise."""
+    copiers: int = 0
+    """Members of a classic group that copies a topic in transactions; likewise."""
+    readers: int = 0
+    """Members of a classic group that reads the same topic; likewise."""
     disks: int = 1
     """Log directories of a node, each on a disk of its own."""
     disk_move_gap_ms: int = 0
@@ -192,6 +203,8 @@ class Swarm:
             settings["log.dirs"] = ",".join(f"data{number}" for number in range(self.disks))
         if self.members:
             settings |= MEMBER_SETTINGS
+        if self.copiers or self.readers:
+            settings |= CLASSIC_SETTINGS
         if self.sharers:
             settings |= SHARER_SETTINGS
         if self.secured:
@@ -310,6 +323,8 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         transactors=0,
         keyed=(),
         sharers=0,
+        copiers=0,
+        readers=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data",),
         restart_at_end=True,
@@ -338,6 +353,7 @@ def draw_plain(seed: int) -> Swarm:
     voters = stream(seed, "swarm of the voters")
     slices = stream(seed, "swarm of the slices")
     keyed = stream(seed, "swarm of the keyed topic")
+    classic = stream(seed, "swarm of the classic groups")
     voters_in_log = voters.chance(1, 4)
     committers = stream(seed, "swarm of the groups").choice((0, 0, 1, 3))
     group_commit = prng.chance(1, 2)
@@ -386,5 +402,7 @@ def draw_plain(seed: int) -> Swarm:
         transactors=stream(seed, "swarm of the transactions").choice((0, 0, 1, 2)),
         keyed=draw_keyed(keyed, keyed.choice(("", "", *KEYED_POLICIES))),
         sharers=stream(seed, "swarm of the sharers").choice((0, 2, 3)) if committers else 0,
+        copiers=classic.choice((0, 0, 0, 1, 3)),
+        readers=classic.choice((0, 0, 0, 2, 3)),
         throttled_rate=stream(seed, "swarm of the throttles").choice((0, 0, 10_000, 100_000)),
     )

@@ -29,6 +29,9 @@ TRANSACTIONAL_TOPIC: Final = "x1"
 """The topic of the transactors, which the other clients leave alone."""
 KEYED_TOPIC: Final = "k1"
 """Likewise the topic of the client whose records do not stay."""
+SOURCE_TOPIC: Final = "y1"
+COPY_TOPIC: Final = "y2"
+"""Likewise the topic that is copied, and that of the copies."""
 REFRESH_PAUSE_MS: Final = 50
 
 
@@ -90,7 +93,7 @@ class ClusterView:
         # Of the topics with clients of their own, which are never deleted, by partition: the leader
         # of the highest leader epoch, and that epoch.
         self._leaders: dict[str, dict[int, tuple[int, int]]] = {
-            topic: {} for topic in (TRANSACTIONAL_TOPIC, KEYED_TOPIC)
+            topic: {} for topic in (TRANSACTIONAL_TOPIC, KEYED_TOPIC, SOURCE_TOPIC, COPY_TOPIC)
         }
         # Whether any answer has come yet.
         self.known = False

@@ -43,9 +43,11 @@ _OTHERS: Final = tuple(
 _WHOLE: Final = (
     (ResourceType.TOPIC, "x1", PatternType.LITERAL, Operation.ALL),
     (ResourceType.TOPIC, "k1", PatternType.LITERAL, Operation.ALL),
+    (ResourceType.TOPIC, "y", PatternType.PREFIXED, Operation.ALL),
     (ResourceType.TOPIC, "__", PatternType.PREFIXED, Operation.ALL),
     (ResourceType.GROUP, WILDCARD, PatternType.LITERAL, Operation.ALL),
     (ResourceType.TRANSACTIONAL_ID, "tx", PatternType.PREFIXED, Operation.ALL),
+    (ResourceType.TRANSACTIONAL_ID, "copier", PatternType.PREFIXED, Operation.ALL),
 )
 RIGHTS: Final[tuple[Right, ...]] = (_WRITE, _READ, *_OTHERS, *_WHOLE)
 TEMPORARY: Final = (_WRITE, _READ)

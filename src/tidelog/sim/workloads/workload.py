@@ -21,6 +21,7 @@ from tidelog.sim.workloads.admin import Admin
 from tidelog.sim.workloads.cluster_view import ClusterView
 from tidelog.sim.workloads.committer import Committer
 from tidelog.sim.workloads.consumer import Consumer, ReadOptions
+from tidelog.sim.workloads.copies import Copies
 from tidelog.sim.workloads.disk_moves import DiskMover
 from tidelog.sim.workloads.greedy import NAME as GREEDY
 from tidelog.sim.workloads.greedy import Greedy
@@ -99,22 +100,35 @@ class Workload:
         ]
         self._members = self._make_members(stream(seed, "members"))
         self._sharers = self._make_sharers(stream(seed, "sharers"))
+        self._copies = self._make_copies(stream(seed, "copies"))
 
     def _make_members(self, prng: Prng) -> Members:
-        views = [
-            self._own_view(f"m{number}", Prng(prng.next_u64()))
-            for number in range(1, self._swarm.members + 1)
-        ]
+        views = self._own_views("m", self._swarm.members, prng)
         return Members(views, prng)
 
     def _make_sharers(self, prng: Prng) -> Sharers:
-        views = [
-            self._own_view(f"s{number}", Prng(prng.next_u64()))
-            for number in range(1, self._swarm.sharers + 1)
-        ]
+        views = self._own_views("s", self._swarm.sharers, prng)
         view = self._own_view("s0", Prng(prng.next_u64()))
         admin = Admin(view, self.history)
         return Sharers(view, admin, views, prng, flushed=self._swarm.group_commit)
+
+    def _make_copies(self, prng: Prng) -> Copies:
+        view = self._own_view("feeder", Prng(prng.next_u64()))
+        return Copies(
+            view,
+            Admin(view, self.history),
+            self._own_views("copier", self._swarm.copiers, prng),
+            self._own_views("reader", self._swarm.readers, prng),
+            prng,
+            flushed=self._swarm.group_commit,
+        )
+
+    def _own_views(self, kind: str, count: int, prng: Prng) -> list[ClusterView]:
+        """Of clients of a kind, each with a generator of its own."""
+        return [
+            self._own_view(f"{kind}{number}", Prng(prng.next_u64()))
+            for number in range(1, count + 1)
+        ]
 
     def _make_greedy(self, seed: int) -> Greedy:
         prng = stream(seed, "greedy")
@@ -193,6 +207,7 @@ class Workload:
             reader.start()
         self._members.start()
         self._sharers.start()
+        self._copies.start()
         self._now_and_then(self._swarm.admin_gap_ms, self._change_topics)
         self._now_and_then(self._swarm.operator_gap_ms, self._reconfigure)
         self._now_and_then(self._swarm.disk_move_gap_ms, self._disk_mover.act)
@@ -207,6 +222,7 @@ class Workload:
             client.stop()
         self._members.stop()
         self._sharers.stop()
+        self._copies.stop()
 
     @property
     def _writers(self) -> list[Committer | Transactor | KeyedClient]:
@@ -217,6 +233,11 @@ class Workload:
         """What the members of the share group have received."""
         return self._sharers.deliveries
 
+    @property
+    def copied_count(self) -> int:
+        """How many records were copied."""
+        return self._copies.copied_count
+
     def judge(self) -> None:
         """At the end: what the transactions have come to, what is left of keyed records, and what a
         share group was given."""
@@ -226,6 +247,7 @@ class Workload:
         for reader in readers:
             reader.judge()
         self._sharers.judge()
+        self._copies.judge()
         for intruder in self._intruders:
             intruder.judge()
 
@@ -241,6 +263,7 @@ class Workload:
             and self._members.is_settled
             and self._keeper.is_settled
             and not self._sharers.unsettled
+            and not self._copies.unsettled
             and not any(reader.unread for reader in self._transaction_readers)
         )
         return (
@@ -256,6 +279,7 @@ class Workload:
         if not self._keeper.is_settled:
             waiting.append("a change of rights or passwords")
         waiting += self._sharers.unsettled
+        waiting += self._copies.unsettled
         waiting += [text for reader in self._transaction_readers for text in reader.unread]
         return waiting + [
             f"{producer.name} {lane.key}: {len(lane.batches)} batches"

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.model import NO_OFFSET, TopicId, TopicPartition
-from tidelog.records.batch import BatchHeader, build_batch, decode_body, iter_headers
+from tidelog.records.batch import BatchHeader, build_batch, iter_headers
 from tidelog.records.control import build_end_txn_marker, read_end_txn_marker
+from tidelog.records.pairs import decode_pairs
 from tidelog.records.record import Record
 from tidelog.replication.replicas import Replicas
 from tidelog.rsm.log_records import InTransaction, LogRecord, RawRecord, TransactionEnd
@@ -159,11 +160,8 @@ def _records_at(data: bytes, place: int, header: BatchHeader) -> Sequence[LogRec
     if header.is_control:
         marker = read_end_txn_marker(data, place)
         return [] if marker is None else [TransactionEnd(producer_id, producer_epoch, marker)]
-    found: list[RawRecord] = [
-        (record.key, record.value)
-        for record in decode_body(data, place, header)
-        if record.key is not None
-    ]
+    pairs = decode_pairs(data, place, header)
+    found: list[RawRecord] = [(key, value) for key, value in pairs if key is not None]
     if not header.is_transactional:
         return found
     return [InTransaction(raw, producer_id, producer_epoch) for raw in found]

@@ -148,6 +148,8 @@ class _Changes:
         "_loading",
         "_offsets",
         "_open",
+        "_plain",
+        "_plain_group",
         "_state",
         "_waiting",
         "consumers",
@@ -165,6 +167,10 @@ class _Changes:
         self._offsets: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._waiting: dict[str, Waiting] = {}
         self._open: dict[int, frozenset[str]] | None = None
+        # The offsets of the group that the last commit was for, if nothing waits in it: most
+        # commits stand beside others of their group.
+        self._plain_group: str | None = None
+        self._plain: dict[TopicPartition, CommittedOffset] = {}
         # Records that were not applied yet.
         self.consumers: dict[str, list[ConsumerRecord]] = {}
         self.shares: dict[str, list[ShareGroupRecord]] = {}
@@ -206,7 +212,11 @@ class _Changes:
     def commit(self, record: OffsetRecord) -> None:
         """An offset comes into force, or goes."""
         group_id, topic_partition, value = record
+        if group_id == self._plain_group and value is not None:
+            self._plain[topic_partition] = value
+            return
         offsets, waiting = self._offsets_of(group_id), self._waiting_in(group_id)
+        self._plain_group, self._plain = (None if waiting else group_id), offsets
         if value is None:
             offsets.pop(topic_partition, None)
             left = without(waiting, topic_partition) if waiting else waiting
@@ -221,6 +231,7 @@ class _Changes:
         producer_id, _, (group_id, topic_partition, value) = record
         if value is None:
             return
+        self._plain_group = None
         waiting = self._waiting_in(group_id)
         commits = {**waiting.get(producer_id, {}), topic_partition: WaitingCommit(value, written)}
         self._waiting[group_id] = {**waiting, producer_id: commits}

@@ -177,11 +177,13 @@ _GROUPS: Final = {version: _layout_of_groups(version) for version in range(5)}
 _OFFSET_KEY: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text, INT32)
 _PLAIN_OFFSET: Final = Struct(">hqiBqB")
 """An offset in the newest version with an empty text and without tagged fields."""
-_IDENTIFIED_OFFSET: Final = Struct(">hqiBqBBB16s")
+_IDENTIFIED_OFFSET: Final = Struct(">hqiBq3s16s")
 """The same with the topic's id, which is the only tagged field; most are one of the two."""
-_ID_TAG: Final = (1, 0, UUID_BYTES)
+_ID_TAG: Final = bytes((1, 0, UUID_BYTES))
 """How many tagged fields there are, the number of this one, and its length."""
 _EMPTY_TEXT: Final = 1
+_tuple: Final = tuple.__new__
+"""Makes a named tuple in a third of the time that its class takes, where millions are made."""
 _NAMES: Final = CLASSIC.layout(tuple, CLASSIC.text, CLASSIC.text)
 _KIND_BYTES: Final = 2
 _NUMBER: Final = Struct(">i")
@@ -217,8 +219,14 @@ def decode(raw: RawRecord) -> GroupsRecord:
     """The record of a key and a value. Raises `MalformedFrame`."""
     key, value = raw
     try:
+        names = _names_before_number(key[: -_NUMBER.size])
+        if names is not None:
+            group_id, topic = names
+            place = _tuple(TopicPartition, (topic, *_NUMBER.unpack(key[-_NUMBER.size :])))
+            return _tuple(OffsetRecord, (group_id, place, _read_offset(value)))
         if key[:_KIND_BYTES] in _OFFSET_KEYS:
-            return OffsetRecord(*_read_offset_key(key), _read_offset(value))
+            (group_id, *partition), _ = _OFFSET_KEY.read(key, _KIND_BYTES)
+            return OffsetRecord(group_id, TopicPartition(*partition), _read_offset(value))
         kind, position = INT16.read(key, 0)
         if kind == _GROUP_KIND:
             (group_id,), _ = _GROUP_KEY.read(key, position)
@@ -237,19 +245,13 @@ def decode(raw: RawRecord) -> GroupsRecord:
     return OtherRecord(raw)
 
 
-def _read_offset_key(key: bytes) -> tuple[str, TopicPartition]:
-    names = _names_before_number(key[: -_NUMBER.size])
-    if names is None:
-        (group_id, *partition), _ = _OFFSET_KEY.read(key, _KIND_BYTES)
-        return group_id, TopicPartition(*partition)
-    group_id, topic = names
-    return group_id, TopicPartition(topic, *_NUMBER.unpack_from(key, len(key) - _NUMBER.size))
-
-
 @lru_cache(maxsize=1024)
 def _names_before_number(key: bytes) -> tuple[str, str] | None:
-    """Group and topic of a key without its last field; `None` where they do not end with it. A new
-    coordinator reads millions of keys, and those of a group are mostly of few topics."""
+    """Group and topic of the key of an offset without its last field; `None` for another key, or
+    where they do not end with it. A new coordinator reads millions of keys, and those of a group
+    are mostly of few topics."""
+    if key[:_KIND_BYTES] not in _OFFSET_KEYS:
+        return None
     (group_id, topic), end = _NAMES.read(key, _KIND_BYTES)
     return (group_id, topic) if end == len(key) else None
 
@@ -257,14 +259,15 @@ def _names_before_number(key: bytes) -> tuple[str, str] | None:
 def _read_offset(value: bytes | None) -> CommittedOffset | None:
     if value is None:
         return None
-    if len(value) == _PLAIN_OFFSET.size:
+    if len(value) == _IDENTIFIED_OFFSET.size:
+        version, offset, epoch, text, at_ms, tag, topic_id = _IDENTIFIED_OFFSET.unpack(value)
+        if version == _NEWEST_OFFSET and text == _EMPTY_TEXT and tag == _ID_TAG:
+            fields = (offset, epoch, "", at_ms, NO_TIMESTAMP, topic_id)
+            return _tuple(CommittedOffset, fields)
+    elif len(value) == _PLAIN_OFFSET.size:
         version, offset, epoch, text, at_ms, tags = _PLAIN_OFFSET.unpack(value)
         if version == _NEWEST_OFFSET and text == _EMPTY_TEXT and tags == NO_TAGS:
             return CommittedOffset(offset, epoch, "", at_ms)
-    elif len(value) == _IDENTIFIED_OFFSET.size:
-        version, offset, epoch, text, at_ms, *tag, topic_id = _IDENTIFIED_OFFSET.unpack(value)
-        if version == _NEWEST_OFFSET and text == _EMPTY_TEXT and (*tag,) == _ID_TAG:
-            return CommittedOffset(offset, epoch, "", at_ms, NO_TIMESTAMP, topic_id)
     found: CommittedOffset = read_version("an offset", _OFFSETS, value)
     return found
 

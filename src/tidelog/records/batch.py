@@ -295,8 +295,12 @@ def inspect_body(
 
 def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
     """The records of the batch at `pos` whose header and checksum were checked before."""
-    body = _inflated(buf, pos, header, MAX_DECOMPRESSED_BATCH_BYTES)
-    return _records_in(bytes(body), header)
+    return _records_in(inflate_body(buf, pos, header), header)
+
+
+def inflate_body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
+    """The records of the same as the bytes that they are. Raises `CorruptBatch`."""
+    return bytes(_inflated(buf, pos, header, MAX_DECOMPRESSED_BATCH_BYTES))
 
 
 def _inflated(buf: Buffer, pos: int, header: BatchHeader, most_bytes: int) -> bytes | memoryview:

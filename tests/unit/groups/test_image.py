@@ -5,7 +5,10 @@ import pytest
 from tidelog.env.prng import Prng
 from tidelog.groups.image import GroupImage, GroupsImage, GroupsMachine
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupValue, OffsetRecord
+from tidelog.groups.transactions import PendingOffset
 from tidelog.model import TopicPartition
+from tidelog.records.control import EndTxnMarker
+from tidelog.rsm.log_records import TransactionEnd
 
 MACHINE = GroupsMachine()
 MACHINE.end_loading()
@@ -84,3 +87,42 @@ def test_a_load_copies_no_offsets_and_ends_with_what_the_log_says(seed):
     assert later.get("g").offsets[T0] == CommittedOffset(-7)
     still = {group_id: (one.offsets, one.value) for group_id, one in image.groups.items()}
     assert still == {group_id: tuple(one) for group_id, one in known.items() if any(one)}
+
+
+def _drawn_with_transactions(prng):
+    """The same, or what has to do with the transactions of two producers."""
+    producer_id = prng.below(2)
+    match prng.below(6):
+        case 0:
+            return TransactionEnd(producer_id, 0, EndTxnMarker(prng.chance(1, 2), 0))
+        case 1 | 2:
+            record = OffsetRecord(prng.choice("gh"), T0, CommittedOffset(prng.below(1000)))
+            return PendingOffset(producer_id, 0, record)
+        case _:
+            return _drawn(prng)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_batch_is_its_records_one_by_one(seed):
+    """Whatever a commit finds that stands behind another one of its group."""
+    prng = Prng(seed)
+    records = [_drawn_with_transactions(prng) for _ in range(prng.between(2, 30))]
+    together = MACHINE.replay(GroupsImage(), records, 1, 0)
+    apart = GroupsImage()
+    for offset, record in enumerate(records):
+        apart = MACHINE.replay(apart, [record], offset, 0)
+    assert together.open == apart.open
+    found = [
+        {name: _without_places(one) for name, one in each.groups.items()}
+        for each in (together, apart)
+    ]
+    assert found[0] == found[1]
+
+
+def _without_places(group):
+    """A group without the places in the log of what waits."""
+    waiting = {
+        producer_id: {key: (one.value, one.is_superseded) for key, one in commits.items()}
+        for producer_id, commits in group.waiting.items()
+    }
+    return group.offsets, group.value, {key: value for key, value in waiting.items() if value}

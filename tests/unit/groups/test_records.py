@@ -7,6 +7,7 @@ import pytest
 from tests.fixtures import kafka_files
 from tidelog.env.prng import Prng
 from tidelog.errors import MalformedFrame
+from tidelog.groups import records
 from tidelog.groups.consumer_records import ConsumerRecord
 from tidelog.groups.records import (
     CommittedOffset,
@@ -17,8 +18,10 @@ from tidelog.groups.records import (
     decode,
     encode,
 )
-from tidelog.model import TopicId, TopicPartition
+from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 from tidelog.records.batch import decode_body, iter_headers
+from tidelog.wire.layouts import read_version
+from tidelog.wire.notation import MALFORMED
 
 T0 = TopicPartition("t", 0)
 
@@ -145,3 +148,46 @@ def test_damaged_records_raise_nothing_else(seed):
         damaged[prng.below(len(damaged))] = prng.below(256)
     with suppress(MalformedFrame):
         decode((key[: prng.between(2, len(key))], bytes(damaged[: prng.below(len(damaged) + 1)])))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_short_ways_read_what_the_layouts_say(seed):
+    """Offsets of the two usual forms, some of their bytes changed."""
+    prng = Prng(seed)
+    record = OffsetRecord(
+        "group",
+        TopicPartition("topic", prng.below(1 << 20)),
+        CommittedOffset(
+            prng.below(1 << 40),
+            prng.below(9),
+            "",
+            prng.below(1 << 41),
+            topic_id=prng.choice((ZERO_TOPIC_ID, TopicId(b"0123456789abcdef"))),
+        ),
+    )
+    key, value = map(bytearray, encode(record))
+    for _ in range(prng.choice((0, 1, 2))):
+        changed = prng.choice((key, value))
+        changed[prng.below(len(changed))] ^= 1 << prng.below(8)
+    raw = bytes(key), bytes(value)
+    assert _read(raw, decode) == _read(raw, _by_layouts)
+
+
+def _read(raw, reader):
+    try:
+        return reader(raw)
+    except MalformedFrame:
+        return None
+
+
+def _by_layouts(raw):
+    """The record, read as any other is."""
+    key, value = raw
+    try:
+        if key[:2] not in (b"\x00\x00", b"\x00\x01"):
+            return decode(raw)
+        (group_id, *partition), _ = records._OFFSET_KEY.read(key, 2)
+        offset = read_version("an offset", records._OFFSETS, value)
+    except MALFORMED as cause:
+        raise MalformedFrame("no record of a group") from cause
+    return OffsetRecord(group_id, TopicPartition(*partition), offset)

@@ -32,6 +32,9 @@ COMPOSITIONS: Final = (*((3, 0),) * 9, (1, 0), (5, 0), (3, 3))
 KEYED_POLICIES: Final = ("compact", "compact,delete", "delete")
 MACHINES: Final = (*(FREE,) * 2, *(USUAL,) * 3, SLOW, SLOW_MAKE_DIR, SLOW_SYNC)
 """Hardware, as often as it is here."""
+LONGEST_FLUSH_MS: Final = 20
+"""Where a flush takes longer, no member of a classic group gets through a transaction within its
+session."""
 FAULT_MS: Final = (5_000, 8_000, 12_000)
 
 
@@ -346,6 +349,12 @@ def draw_keyed(prng: Prng, policy: str) -> tuple[str, ...]:
     return tuple(settings)
 
 
+def _without_the_hasty(swarm: Swarm) -> Swarm:
+    """No members of classic groups where the disks are too slow for them."""
+    is_slow = max(swarm.flush_range_ms) > LONGEST_FLUSH_MS
+    return replace(swarm, copiers=0, readers=0) if is_slow else swarm
+
+
 def draw_plain(seed: int) -> Swarm:
     """The options of a seed on disks that keep what they hold."""
     prng = stream(seed, "swarm")
@@ -364,7 +373,7 @@ def draw_plain(seed: int) -> Swarm:
     patience = 4 if profile == "default" else 1
     nodes, controllers = prng.choice(COMPOSITIONS)
     acks = ("idempotent", "idempotent", "all", "leader", "none")
-    return Swarm(
+    swarm = Swarm(
         nodes=nodes,
         controllers=controllers,
         profile=profile,
@@ -406,3 +415,4 @@ def draw_plain(seed: int) -> Swarm:
         readers=classic.choice((0, 0, 0, 2, 3)),
         throttled_rate=stream(seed, "swarm of the throttles").choice((0, 0, 10_000, 100_000)),
     )
+    return _without_the_hasty(swarm)

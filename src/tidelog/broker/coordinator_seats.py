@@ -73,6 +73,12 @@ class Seat(Generic[C]):
     loader: LogLoader | None = None
     # Why there is nothing to be had from it; `None` while there is.
     failure: str | None = None
+    # When the coordinator has something to do; kept while nothing is given to it. A node has dozens
+    # of coordinators, and most turns have to do with one.
+    deadline: KnownDeadline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.deadline = KnownDeadline(self.coordinator.deadline)
 
     @property
     def may_load(self) -> bool:
@@ -135,6 +141,12 @@ class CoordinatorSeats(Generic[C]):
             }
         )
 
+    def _forget_deadlines(self) -> None:
+        """All coordinators have got something that may have changed what they have to do."""
+        self._deadline.forget()
+        for seat in self._seats.values():
+            seat.deadline.forget()
+
     def _keep(self, led: dict[int, int]) -> None:
         """The leader epochs of the partitions that are led here."""
         for number, seat in list(self._seats.items()):
@@ -159,6 +171,7 @@ class CoordinatorSeats(Generic[C]):
 
     def _retire(self, seat: Seat[C]) -> None:
         seat.loader = None
+        seat.deadline.forget()
         if seat.coordinator.active:
             seat.coordinator.resign()
             self._deliver(seat)
@@ -190,6 +203,7 @@ class CoordinatorSeats(Generic[C]):
         assert loader is not None, f"partition {number} does not load"
         if loader.is_done:
             seat.loader = None
+            seat.deadline.forget()
             self._prepare(seat, now)
             seat.coordinator.become_active(seat.leader_epoch, now)
             self.trace.event(
@@ -261,6 +275,7 @@ class CoordinatorSeats(Generic[C]):
     def touch(self, number: int, seat: Seat[C], now: Instant) -> None:
         """To be called before anything is given to a coordinator: its answers are looked for."""
         self._deadline.forget()
+        seat.deadline.forget()
         self._prepare(seat, now)
         self._busy[number] = seat
 
@@ -294,6 +309,7 @@ class CoordinatorSeats(Generic[C]):
         self._deadline.forget()
         self._load(now)
         for number, seat in list(self._due(now)):
+            seat.deadline.forget()
             self._prepare(seat, now)
             seat.coordinator.wake(now)
             self._busy[number] = seat
@@ -303,7 +319,7 @@ class CoordinatorSeats(Generic[C]):
 
     def _due(self, now: Instant) -> Iterator[tuple[int, Seat[C]]]:
         for number, seat in self._seats.items():
-            deadline = seat.coordinator.deadline()
+            deadline = seat.deadline.get()
             if deadline is not None and deadline <= now:
                 yield number, seat
 
@@ -322,6 +338,7 @@ class CoordinatorSeats(Generic[C]):
                 self._fail(number, seat, "not led any more")
                 moved = True
                 continue
+            seat.deadline.forget()
             self._prepare(seat, now)
             coordinator.on_high_watermark(seat.log.high_watermark, now)
             moved |= self._deliver(seat)
@@ -358,7 +375,7 @@ class CoordinatorSeats(Generic[C]):
             return self._woken_at
         return earliest(
             self._held[0][0] if self._held else None,
-            *[seat.coordinator.deadline() for seat in self._seats.values()],
+            *[seat.deadline.get() for seat in self._seats.values()],
         )
 
     def check(self) -> None:
@@ -367,6 +384,7 @@ class CoordinatorSeats(Generic[C]):
         for number, seat in self._seats.items():
             coordinator = seat.coordinator
             coordinator.check()
+            seat.deadline.check()
             assert not (coordinator.active and seat.loader), f"LoadedFirst: {number} loads"
             if coordinator.active and seat.log.is_led:
                 begun = self.replicas.partitions[seat.log.topic_partition].leader_epoch

@@ -123,7 +123,7 @@ class GroupSeats(CoordinatorSeats[GroupCoordinator]):
         deletions = self._topics.deletions
         self._topics.update(image)
         if self._topics.deletions != deletions:
-            self._deadline.forget()
+            self._forget_deadlines()
         super().on_image(image)
 
     def check(self) -> None:

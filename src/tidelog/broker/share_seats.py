@@ -53,7 +53,7 @@ class ShareSeats(CoordinatorSeats[ShareCoordinator]):
         before, self._image = self._image, image
         super().on_image(image)
         if image.deleted_topics != before.deleted_topics:
-            self._deadline.forget()
+            self._forget_deadlines()
             for seat in self._seats.values():
                 seat.coordinator.on_topic_deleted(self._woken_at)
 

@@ -193,6 +193,6 @@ def test_the_check_can_fail():
     seats.check()
     for seat in seats._seats.values():
         seat.coordinator.resign()
-    seats._deadline.forget()
+    seats._forget_deadlines()
     with pytest.raises(AssertionError, match="EveryRequestEnds"):
         seats.check()

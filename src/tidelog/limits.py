@@ -48,7 +48,11 @@ topic with a codec of its own, with compaction, or for timestamps out of range. 
 refused; to find a timestamp, it counts as one record."""
 
 MAX_INSPECTED_RECORDS: Final = 200_000
-"""Records of such a batch: each costs a microsecond or two."""
+"""Records of such a batch: each costs a microsecond."""
+
+MAX_RECORD_ERRORS: Final = 1000
+"""Of the records for which a batch is refused, so many are named in the answer. The batch is
+refused as a whole."""
 
 MAX_INSPECTED_AT_ONCE_BYTES: Final = 128 << 10
 """The same in the turn of its request: some milliseconds. A larger batch is looked into beside the

@@ -30,11 +30,11 @@ from typing import Final, TypeAlias
 from tidelog.broker.connections import Connection, Connections
 from tidelog.config import LogConfig
 from tidelog.env.disk import Buffer
-from tidelog.env.effects import Compute, Computed, EffectQueue
+from tidelog.env.effects import Compute, Computed, EffectQueue, Rest
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch
 from tidelog.limits import BYTES_READ_PER_WORK
-from tidelog.log.validation import AT_ONCE, Bounds, Judged, judge, looks_inside
+from tidelog.log.validation import AT_ONCE, WHOLE, Bounds, Judged, judge, looks_inside
 from tidelog.model import TopicPartition
 from tidelog.records.batch import CODEC_MASK, CRC_START, HEADER_BYTES, read_header
 from tidelog.replication.replicas import Replicas
@@ -57,7 +57,7 @@ class _Inspection:
     # What is known already.
     judged: dict[int, Judged]
     # What is to be looked into still, by its place in the request.
-    left: deque[tuple[int, Callable[[], Judged | None]]] = field(default_factory=deque)
+    left: deque[tuple[int, Callable[[Rest], Judged | None]]] = field(default_factory=deque)
 
     @property
     def is_wanted(self) -> bool:
@@ -125,7 +125,7 @@ class Inspections:
         for place, config in late:
             records = kept[place].records
             assert records is not None, f"batch {place} is gone"
-            inspection.left.append((place, partial(judge, records, config, wall_ms)))
+            inspection.left.append((place, partial(judge, records, config, wall_ms, WHOLE)))
         self._waiting.append(inspection)
         if len(self._waiting) == 1:
             self._look_into_next()

@@ -257,12 +257,21 @@ class UseStores:
     settings: Mapping[str, Secret]
 
 
+Rest = Callable[[], None]
+"""What a function beside the loop calls now and then, so that the loop is not kept waiting."""
+
+
+def no_rest() -> None:
+    """For a caller in whose way nothing is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Compute:
     """Call a function that takes too long for a turn, beside the loop; answered by
-    `Computed(subject)` with what it returns. It changes nothing, and knows nothing that changes."""
+    `Computed(subject)` with what it returns. It changes nothing, and knows nothing that changes.
+    Where it is Python that takes long, it rests now and then."""
 
-    function: Callable[[], object]
+    function: Callable[[Rest], object]
     subject: Hashable
 
 

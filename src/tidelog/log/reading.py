@@ -118,7 +118,7 @@ def max_timestamp(state: LogState) -> TimestampedOffset | None:
 def _first_record(batch: ScannedBatch, timestamp: int, start: int) -> TimestampedOffset | None:
     header = batch.header
     try:
-        for record in inspect_body(batch.data, 0, header)[0]:
+        for record in inspect_body(batch.data, 0, header):
             if record.timestamp >= timestamp and record.offset >= start:
                 return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
     except CorruptBatch:

@@ -3,7 +3,8 @@
 Kafka walks every record of a batch. Here the header decides, and the records are walked only where
 the header cannot: topics that compact (every record needs a key), a finite
 `message.timestamp.before.max.ms` (the smallest timestamp is not in the header), a batch whose
-timestamps are refused (to list the refused records), and recompression.
+timestamps are refused (to list the refused records), and recompression. One pass answers all of
+that (`records/survey.py`).
 
 Deviation from Kafka, on purpose, because walking a hundred records costs Python more than
 everything else together: for other topics the header is trusted for the largest timestamp, and
@@ -25,6 +26,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from tidelog.config import LONG_MAX, LogConfig
 from tidelog.env.disk import Buffer
+from tidelog.env.effects import Rest, no_rest
 from tidelog.errors import CorruptBatch, ErrorCode, ProtocolError
 from tidelog.limits import (
     BYTES_READ_PER_WORK,
@@ -34,11 +36,11 @@ from tidelog.limits import (
     MAX_INSPECTED_RECORDS,
 )
 from tidelog.log.values import InvalidRecords
-from tidelog.model import NO_TIMESTAMP
 from tidelog.records import batch as batches
 from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import CODEC_BY_NAME, Codec, inflate_bound_bytes
-from tidelog.records.record import MIN_RECORD_BYTES, Record
+from tidelog.records.record import MIN_RECORD_BYTES
+from tidelog.records.survey import Survey, Times, survey_records
 from tidelog.wire.produce import RecordError
 
 _MAX_CODEC: Final = max(Codec)
@@ -104,42 +106,45 @@ class Judged(NamedTuple):
 
 
 class Inside:
-    """The records of a client's batch: decoded where a check asks for them, and then once."""
+    """The records of a client's batch: read where a check asks for them, and then once."""
 
-    __slots__ = ("_batch", "_bounds", "_records", "body", "is_refused", "work")
+    __slots__ = ("_batch", "_bounds", "_rest", "_survey", "body", "is_refused", "work")
 
-    def __init__(self, batch: Buffer, bounds: Bounds = WHOLE) -> None:
+    def __init__(self, batch: Buffer, bounds: Bounds = WHOLE, rest: Rest = no_rest) -> None:
         self._batch = batch
         self._bounds = bounds
-        self._records: list[Record] | None = None
-        # Their bytes, once they are decoded.
+        self._rest = rest
+        self._survey: Survey | None = None
+        # Their bytes, once they are read.
         self.body: bytes | memoryview = b""
-        # Whether the records could not be decoded, within the bounds.
+        # Whether the records could not be read, within the bounds.
         self.is_refused = False
         # What it has taken, in the unit of `limits.REPLICA_WORK_PER_TURN`.
         self.work = 0
 
-    def records(self, header: BatchHeader) -> list[Record]:
-        """Their inner offsets are 0..n-1. Raises `InvalidRecords` for others."""
-        if self._records is None:
-            self._records = self._decode(header)
-        return self._records
+    def survey(self, header: BatchHeader, times: Times | None = None) -> Survey:
+        """What is in them; `times` count for who asks first. Raises `InvalidRecords` unless their
+        inner offsets are 0..n-1."""
+        if self._survey is None:
+            self._survey = self._look(header, times)
+        return self._survey
 
-    def _decode(self, header: BatchHeader) -> list[Record]:
+    def _look(self, header: BatchHeader, times: Times | None) -> Survey:
         try:
-            decoded, body = batches.inspect_body(self._batch, 0, header, *self._bounds)
+            body = batches.inspected_body(self._batch, 0, header, *self._bounds)
+            found = survey_records(body, header, times, self._rest)
         except CorruptBatch as error:
             self.is_refused = True
             bound_bytes = min(self._bounds.most_bytes, inflate_bound_bytes(len(self._batch)))
             self.work += bound_bytes // BYTES_READ_PER_WORK
             raise InvalidRecords(error.message) from None
-        self.work += len(body) // BYTES_READ_PER_WORK + len(decoded)
+        self.work += len(body) // BYTES_READ_PER_WORK + header.record_count
         self.body = body
-        for index, record in enumerate(decoded):
-            if record.offset != header.base_offset + index:
-                error_text = f"inner offset {record.offset}, expected {index}"
-                raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
-        return decoded
+        if found.misplaced is not None:
+            index, offset = found.misplaced
+            error_text = f"inner offset {offset}, expected {index}"
+            raise InvalidRecords(_REJECTED, [RecordError(index, error_text)])
+        return found
 
 
 def looks_inside(header: BatchHeader, config: LogConfig, wall_ms: int) -> bool:
@@ -165,11 +170,11 @@ def _codec_instead(header: BatchHeader, config: LogConfig) -> Codec | None:
 
 
 def judge(
-    records: Buffer, config: LogConfig, wall_ms: int, bounds: Bounds = WHOLE
+    records: Buffer, config: LogConfig, wall_ms: int, bounds: Bounds = WHOLE, rest: Rest = no_rest
 ) -> Judged | None:
     """Whether a client's batch may be appended, and as what. `None` for one that has more in it
     than bounds that are not the `WHOLE`, and then perhaps for one that is damaged."""
-    inside = Inside(records, bounds)
+    inside = Inside(records, bounds, rest)
     try:
         header = check_client_batch(records, config, wall_ms, inside)
         rebuilt = recompress(inside, header, config)
@@ -263,9 +268,8 @@ def _check_times(inside: Inside, header: BatchHeader, config: LogConfig, wall_ms
     newest = wall_ms + config.message_timestamp_after_max_ms
     oldest = wall_ms - config.message_timestamp_before_max_ms
     errors = [
-        RecordError(index, f"timestamp {record.timestamp} is not within {oldest} to {newest}")
-        for index, record in enumerate(inside.records(header))
-        if record.timestamp != NO_TIMESTAMP and not oldest <= record.timestamp <= newest
+        RecordError(index, f"timestamp {timestamp} is not within {oldest} to {newest}")
+        for index, timestamp in inside.survey(header, (oldest, newest)).untimely
     ]
     if header.max_timestamp > newest and not errors:
         errors.append(RecordError(0, f"max timestamp {header.max_timestamp} is above {newest}"))
@@ -276,8 +280,7 @@ def _check_times(inside: Inside, header: BatchHeader, config: LogConfig, wall_ms
 def _check_keys(inside: Inside, header: BatchHeader) -> None:
     errors = [
         RecordError(index, "compacted topic cannot accept a record without a key")
-        for index, record in enumerate(inside.records(header))
-        if record.key is None
+        for index in inside.survey(header).keyless
     ]
     if errors:
         raise InvalidRecords(_REJECTED, errors)
@@ -289,7 +292,7 @@ def recompress(inside: Inside, header: BatchHeader, config: LogConfig) -> bytes 
     if codec is None:
         return None
     # The header's may be wrong, and clients ask for records by their times.
-    max_timestamp = max(record.timestamp for record in inside.records(header))
+    max_timestamp = inside.survey(header).max_timestamp
     if max_timestamp > LONG_MAX:
         raise InvalidRecords(f"timestamp {max_timestamp}", code=ErrorCode.INVALID_TIMESTAMP)
     rebuilt = batches.repack(header, inside.body, codec, max_timestamp)

@@ -275,22 +275,22 @@ def decode_batch(buf: Buffer) -> list[Record]:
     return decode_body(buf, 0, header)
 
 
-def inspect_body(
-    buf: Buffer,
-    pos: int,
-    header: BatchHeader,
-    most_bytes: int = MAX_INSPECTED_BATCH_BYTES,
-    most_records: int = MAX_INSPECTED_RECORDS,
-) -> tuple[list[Record], bytes | memoryview]:
-    """As `decode_body`, where a broker looks inside; and the body. Keys and values of a large one
-    are views of it: to copy megabytes would keep Python's other threads from their work. Raises
+def inspect_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
+    """As `decode_body`, where a broker looks inside."""
+    body = inspected_body(buf, pos, header, MAX_INSPECTED_BATCH_BYTES, MAX_INSPECTED_RECORDS)
+    return _records_in(cast(bytes, body), header)
+
+
+def inspected_body(
+    buf: Buffer, pos: int, header: BatchHeader, most_bytes: int, most_records: int
+) -> bytes | memoryview:
+    """The inflated records of a batch, for a broker that looks inside. Keys and values of a large
+    one are views of it: to copy megabytes would keep Python's other threads from their work. Raises
     `CorruptBatch` for a batch that would take it too long."""
     if header.record_count > most_records:
         raise CorruptBatch(f"{header.record_count} records, at most {most_records}")
     body = _inflated(buf, pos, header, most_bytes)
-    if len(body) <= MAX_INSPECTED_AT_ONCE_BYTES:
-        body = bytes(body)
-    return _records_in(cast(bytes, body), header), body
+    return bytes(body) if len(body) <= MAX_INSPECTED_AT_ONCE_BYTES else body
 
 
 def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:

@@ -123,7 +123,7 @@ def decode_records(
     records: list[Record] = []
     pos = 0
     for _ in range(count):
-        timestamp_delta, offset_delta, key, value, headers, pos = _decode_record(body, pos)
+        timestamp_delta, offset_delta, key, value, headers, pos = decode_record(body, pos)
         timestamp = base_timestamp + timestamp_delta if fixed_timestamp is None else fixed_timestamp
         records.append(Record(timestamp, key, value, headers, base_offset + offset_delta))
     if pos != len(body):
@@ -131,9 +131,11 @@ def decode_records(
     return records
 
 
-def _decode_record(
+def decode_record(
     body: bytes, pos: int
 ) -> tuple[int, int, bytes | None, bytes | None, Headers, int]:
+    """Timestamp and offset as deltas, key, value, headers, and where the next one begins. Raises
+    `CorruptBatch`."""
     length, pos = decode_varint(body, pos)
     end = pos + length
     if length < 1 or end > len(body):

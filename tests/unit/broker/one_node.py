@@ -41,6 +41,7 @@ from tidelog.env.effects import (
     Replace,
     Send,
     UseStores,
+    no_rest,
 )
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
@@ -188,7 +189,7 @@ class OneNode:
     def compute(self, spent_ns: int = 0) -> None:
         """Does what is to be done beside the loop; the tick behind it is the caller's."""
         effect = self.computes.pop(0)
-        self.node.receive(Computed(effect.subject, effect.function(), spent_ns), self.now)
+        self.node.receive(Computed(effect.subject, effect.function(no_rest), spent_ns), self.now)
 
     def _make_durable(self, number: int, work: Flush | Replace) -> None:
         disk = self.disks[number]

@@ -102,7 +102,7 @@ class EchoCore:
             case [b"bug"]:
                 raise AssertionError("the core is broken")
             case [b"compute", text]:
-                self.effects.emit(Compute(lambda: text[::-1], connection))
+                self.effects.emit(Compute(lambda _: text[::-1], connection))
             case [b"dial", host, port]:
                 self.dials[self.next_dial] = connection
                 self.effects.emit(Connect(self.next_dial, host.decode(), int(port), "PLAINTEXT"))

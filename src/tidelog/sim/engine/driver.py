@@ -256,7 +256,9 @@ class Driver:
 
         def done() -> None:
             if host.life == life:
-                self.deliver(host, life, effects.Computed(effect.subject, effect.function()))
+                self.deliver(
+                    host, life, effects.Computed(effect.subject, effect.function(effects.no_rest))
+                )
 
         self._simulation.at(self._prng.between(shortest, longest), done)
 

@@ -2,8 +2,10 @@
 
 Two hundred are there at one time. Every fourth damages the bytes of its handshake, and speaks no
 TLS after that; the others send damaged frames through TLS, one case behind the other for as long as
-the node answers and keeps them. The node must serve a client that has a password in the end, and
-must not have ended in between.
+the node answers and keeps them. They do not wait for what does not come: each whole frame is
+answered, or the connection ends (EveryRequestIsAnsweredOrClosed), within two minutes; and where a
+frame is not whole, the stranger says at once that nothing more comes. The node must serve a client
+that has a password in the end, and must not have ended in between.
 """
 
 import asyncio
@@ -27,12 +29,12 @@ from tidelog.env.prng import Prng
 from tidelog.runtime.tls_filter import TlsFilter
 from tidelog.testing import LocalCluster
 from tidelog.testing.cluster_state import HOST
+from tidelog.wire.frames import FrameReader
 
 _AT_ONE_TIME = 200
-_SHAKING_S = 10.0
-_SILENCE_S = 1.0
-"""A node that does not answer for so long waits for the rest of a frame."""
-_MOST_CASES = 16
+_PATIENCE_S = 120.0
+"""Of one connection, from its beginning to its end."""
+_MOST_CASES = 64
 """Of one connection."""
 
 
@@ -48,8 +50,10 @@ class Crowd:
         self.cases: Iterator[int] = count(first_case)
         self.requests = [each.request for each in wire_corpus()][:300]
         self.greeting = hello()
-        # Damaged frames, connections, handshakes that were done, pieces of answers.
+        # Damaged frames, connections, handshakes that were done, answers.
         self.done: Counter[str] = Counter()
+        # What no node may do.
+        self.failures: list[str] = []
 
     async def come(self, ends: Callable[[int], bool]) -> None:
         """Sends until it is enough."""
@@ -78,19 +82,28 @@ class Stranger(asyncio.Protocol):
         self._shaken = False
         self._plain = memoryview(bytearray(64 << 10))
         self._transport: Any = None
-        self._silence: asyncio.TimerHandle | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        # Cuts the answers; how many the node owes, and whether it will learn of no more requests.
+        self._answers = FrameReader()
+        self._owed = 0
+        self._has_left = False
         # Done when the connection is gone.
         self.left = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
         self._crowd.done["connections"] += 1
+        # However busy both are: who is neither answered nor cut has found an anomaly.
+        loop = asyncio.get_running_loop()
+        self._patience = loop.call_later(_PATIENCE_S, self._lose_patience)
         if self._tls is None:
             data = mutated(Prng(self._case), self._crowd.greeting, REQUEST_MUTATIONS)
-            self._send(data, 1, _SILENCE_S)
+            self._crowd.done["damaged_frames"] += 1
+            transport.write(data)  # type: ignore[attr-defined]
+            self._leave()
         else:
             self._tls.handshake()
-            self._send(self._tls.take(), 0, _SHAKING_S)
+            self._transport.write(self._tls.take())
 
     def data_received(self, data: bytes) -> None:
         if self._tls is None:
@@ -101,37 +114,73 @@ class Stranger(asyncio.Protocol):
             if not self._shaken:
                 self._shaken = self._tls.handshake()
                 self._crowd.done["handshakes"] += self._shaken
-                answered = self._shaken
-            else:
-                answered = bool(self._tls.read_into(self._plain))
-                self._crowd.done["answers"] += answered
+            if self._shaken:
+                self._take_answers()
         except ssl.SSLError:
             self._transport.abort()
             return
-        if self._tls.has_ended or not self._cases_left:
+        if self._tls.has_ended:
             self._transport.abort()
-        elif answered:
+        elif self._shaken and not self._owed and not self._has_left:
             self._next_case()
+
+    def _take_answers(self) -> None:
+        assert self._tls is not None
+        while size := self._tls.read_into(self._plain):
+            answers = len(self._answers.feed(bytes(self._plain[:size])))
+            self._crowd.done["answers"] += answers
+            self._owed -= answers
+        if self._owed < 0:
+            self._crowd.failures.append(f"case {self._case}: more answers than requests")
 
     def _next_case(self) -> None:
         assert self._tls is not None
+        self._case = next(self._crowd.cases)
         self._cases_left -= 1
         stream = of_a_stranger(Prng(self._case), self._crowd.requests)
-        self._case = next(self._crowd.cases)
-        self._send(b"".join(self._tls.seal([stream.data])), stream.damaged, _SILENCE_S)
+        self._crowd.done["damaged_frames"] += stream.damaged
+        sealed = self._tls.seal([stream.data])
+        owed = whole_frames(stream.data)
+        if owed is not None and self._cases_left:
+            self._owed = owed
+            self._transport.writelines(sealed)
+            return
+        self._transport.writelines(sealed)
+        self._leave()
 
-    def _send(self, data: bytes, damaged: int, patience_s: float) -> None:
-        self._crowd.done["damaged_frames"] += damaged
-        if self._silence is not None:
-            self._silence.cancel()
-        loop = asyncio.get_running_loop()
-        self._silence = loop.call_later(patience_s, self._transport.abort)
-        self._transport.write(data)
+    def _leave(self) -> None:
+        """Says that nothing more comes: the node would wait for the rest of a frame."""
+        self._has_left = True
+        if self._tls is not None:
+            self._tls.shut_down()
+            if self._tls.has_outgoing:
+                self._transport.write(self._tls.take())
+        self._transport.write_eof()
+
+    def _lose_patience(self) -> None:
+        self._crowd.failures.append(
+            f"case {self._case}: {self._owed} requests neither answered nor cut, "
+            f"handshake done: {self._shaken}, has left: {self._has_left}"
+        )
+        self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._silence is not None:
-            self._silence.cancel()
+        if self._patience is not None:
+            self._patience.cancel()
         self.left.set_result(None)
+
+
+def whole_frames(data: bytes) -> int | None:
+    """How many frames these bytes are; `None` if they are not whole frames alone: then the node
+    waits for more, or closes the connection."""
+    position = found = 0
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4], signed=True)
+        position += 4 + size
+        if size <= 0:
+            return None
+        found += 1
+    return found if position == len(data) else None
 
 
 def try_sockets(
@@ -153,4 +202,6 @@ def try_sockets(
                 memory_mb.append(round(resident_mb(node.pid)))
             took_s = round(time.monotonic() - begun)
             cluster.wait_until_ready()
-    return {**crowd.done, "seconds": took_s, "memory_mb": memory_mb}
+    rate = round(crowd.done["damaged_frames"] / max(took_s, 1))
+    figures = {"seconds": took_s, "frames_a_second": rate, "memory_mb": memory_mb}
+    return {**crowd.done, **figures, "failures": crowd.failures[:20]}

@@ -20,6 +20,7 @@ help:
 	@echo "make differential-security  the same requests of users with and without rights, 3 minutes; needs Maven (DIFFERENTIAL_SECURITY_ARGS)"
 	@echo "make spark-clusters  Spark jobs where executors are other processes, some minutes"
 	@echo "make chaos        faults on real nodes under checked clients, 15 minutes (CHAOS_MINUTES)"
+	@echo "                  on protected clusters: CHAOS_ARGS=--secure"
 	@echo "make chaos-mixed  the same with nodes of Apache Kafka that change places with ours; needs Maven"
 	@echo "                  300 faults: CHAOS_MINUTES=30 CHAOS_ARGS='--steps 44 --speed 0.5'"
 	@echo "make sim          150 simulated clusters and 1000 quorums, seeds of this commit (SIM_FIRST, SIM_JOBS)"

@@ -43,12 +43,20 @@ def arguments() -> argparse.Namespace:
         metavar="KIND,KIND,KIND",
         help="`tidelog` or `kafka` for each of three nodes, or `mixed`: two and one by turns",
     )
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="TLS and logins; certificates, password, rights change",
+    )
     parser.add_argument("--steps", type=int, default=40, help="of each round's schedule")
     parser.add_argument("--speed", type=float, default=1.0, help="factor on all producers' rates")
     parser.add_argument("--base-port", type=int, help="default: free ports")
     parser.add_argument("--keep", type=Path, default=Path("build/chaos"), help="where bundles go")
     parser.add_argument("--json", type=Path, help="write the result here as well")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.secure and options.kinds is not no_kinds:
+        parser.error("--secure goes with nodes of Tidelog alone")
+    return options
 
 
 def no_kinds(seed: int) -> Kinds:
@@ -111,6 +119,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
                 options.steps,
                 rates={role: int(rate * options.speed) for role, rate in RATES.items()},
                 base_port=options.base_port,
+                secure=options.secure,
                 kinds=kinds,
             )
             directory = Path(scratch) / f"seed-{seed}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from tests.chaos.clients import MAX_POLL_RECORDS, POLL_S
+from tests.chaos.clients import MAX_POLL_RECORDS, POLL_S, reach_of
 from tests.chaos.lines import HistoryFile, now_us, parse_value
 from tests.chaos.topics import COMPACTED
 
@@ -25,7 +25,7 @@ def read(order: dict[str, Any]) -> bool:
     history, topic = order["history"], order["topic"]
     consumer = Consumer(
         {
-            "bootstrap.servers": order["bootstrap"],
+            **reach_of(order),
             "group.id": "none",
             "enable.auto.commit": False,
             # Retention goes on: what a reader was about to read may be gone.

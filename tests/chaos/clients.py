@@ -17,6 +17,7 @@ does so up to given ends and is done. Each writes its history (`lines.py`) and e
 import asyncio
 import json
 import os
+import ssl
 import sys
 import threading
 import time
@@ -38,6 +39,30 @@ DELIVERY_S: Final = 120
 ROLES: Final = ("idempotent", "plain", "leader", "async", *CLEANED)
 RESENT: Final = frozenset(("plain", "leader"))
 """Producers whose records may be there twice: they send again and are not idempotent."""
+
+
+TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED = 29, 30, 31
+DENIALS: Final = frozenset((TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED))
+"""Codes that say that a user has no right; each client has its rights all the time."""
+
+
+def reach_of(order: dict[str, Any]) -> dict[str, Any]:
+    """How librdkafka reaches the cluster."""
+    return {"bootstrap.servers": order["bootstrap"], **order["login"]}
+
+
+def aiokafka_reach_of(order: dict[str, Any]) -> dict[str, Any]:
+    """The same for aiokafka."""
+    reach: dict[str, Any] = {"bootstrap_servers": order["bootstrap"]}
+    if login := order["login"]:
+        reach |= {
+            "security_protocol": login["security.protocol"],
+            "sasl_mechanism": login["sasl.mechanism"],
+            "sasl_plain_username": login["sasl.username"],
+            "sasl_plain_password": login["sasl.password"],
+            "ssl_context": ssl.create_default_context(cafile=login["ssl.ca.location"]),
+        }
+    return reach
 
 
 class Until:
@@ -98,7 +123,7 @@ class Confluent:
         from confluent_kafka import Producer
 
         settings: dict[str, Any] = {
-            "bootstrap.servers": order["bootstrap"],
+            **reach_of(order),
             "linger.ms": 5,
             "log_level": 0,
             "delivery.timeout.ms": DELIVERY_S * 1000,
@@ -142,6 +167,8 @@ class Confluent:
         if error is None:
             self._tally.ack(partition, n, message.offset(), begun)
             return
+        if error.code() in DENIALS:
+            self._history.trouble(f"denied: {error.name()}")
         # Whatever the last error was, an earlier attempt may have been appended.
         self._tally.fail(partition, n, begun, "info", error.name())
 
@@ -213,7 +240,7 @@ async def run_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> bool
 
     async def started() -> AIOKafkaProducer:
         made = AIOKafkaProducer(
-            bootstrap_servers=order["bootstrap"],
+            **aiokafka_reach_of(order),
             acks="all",
             enable_idempotence=True,
             linger_ms=5,
@@ -283,7 +310,7 @@ def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
 
     consumer = Consumer(
         {
-            "bootstrap.servers": order["bootstrap"],
+            **reach_of(order),
             "group.id": "none",
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
@@ -304,6 +331,8 @@ def consume_confluent(order: dict[str, Any], until: Callable[[], bool]) -> bool:
             if message.error() is None:
                 positions[partition] = message.offset() + 1
                 polled.setdefault(partition, []).append((message.offset(), message.value()))
+            elif message.error().code() in DENIALS:
+                order["history"].trouble(f"denied: {message.error()}")
             elif message.error().code() in lost_codes:
                 if lost.stays([partition]):
                     order["history"].trouble(f"position lost: {message.error()}")
@@ -327,7 +356,7 @@ async def consume_aiokafka(order: dict[str, Any], until: Callable[[], bool]) -> 
     from aiokafka.errors import OffsetOutOfRangeError
 
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=order["bootstrap"], enable_auto_commit=False, auto_offset_reset="none"
+        **aiokafka_reach_of(order), enable_auto_commit=False, auto_offset_reset="none"
     )
     await start_patiently(consumer, order["patience_s"])
     partitions = [TopicPartition(order["topic"], p) for p in range(order["partitions"])]

@@ -6,25 +6,28 @@ import resource
 import shutil
 import socket
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from tests.chaos.kinds import KafkaProcesses, Kind, Kinds
 from tests.chaos.links import HOST, Links, Route
+from tests.chaos.protection import SETTINGS, Protection
 from tests.chaos.replicas import DISK, directories_of
 from tidelog.client import AdminClient, AdminError, Unreachable
 from tidelog.client.blocking import Brokers
 from tidelog.client.core.calls import request
 from tidelog.client.core.descriptions import PartitionDescription
 from tidelog.client.core.values import parse_addresses
+from tidelog.client.security_options import PLAINTEXT
 from tidelog.config import format_properties, parse_properties
 from tidelog.errors import ErrorCode
 from tidelog.testing import LocalCluster
 from tidelog.testing.cluster_state import write_state
 from tidelog.testing.ports import ports_from
 from tidelog.testing.processes import ProcessState
+from tidelog.testing.security import PEERS, PROTOCOL
 from tidelog.testing.waiting import wait_until
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
@@ -52,14 +55,25 @@ class ChaosCluster:
         proxied: bool = True,
         kinds: Kinds = (),
         disks: int = 1,
+        protected_topics: Sequence[str] = (),
     ) -> None:
         """With several `disks`, each node has as many log directories, all on the same device.
         `small_disk_mb` gives the first node a disk of that size (0: none is small); not
         `proxied` leaves the links as they are, and nothing can be done to them. Without `kinds`
-        every node is one of Tidelog, for good."""
+        every node is one of Tidelog, for good. With `protected_topics`, clients log in, and these
+        topics are what they have rights for (`protection.py`)."""
+        secure = bool(protected_topics)
         self.local = LocalCluster(
-            brokers, data_dir=data_dir, base_port=base_port, profile=profile, config=config
+            brokers,
+            data_dir=data_dir,
+            base_port=base_port,
+            profile=profile,
+            config={**(config or {}), **(SETTINGS if secure else {})},
+            secure=secure,
         )
+        self.protection = Protection(self.local, protected_topics) if secure else None
+        # How this process reaches the nodes.
+        self._reach = self.local.security.client() if self.local.security else PLAINTEXT
         self.ids = tuple(node.node_id for node in self.local.nodes)
         # How many log directories a node has.
         self.disks = disks
@@ -81,6 +95,8 @@ class ChaosCluster:
             for node_id in filter(self.is_kafka, self.ids):
                 self.start_node(node_id)
             self.local.start(KAFKA_START_S if self.kinds else 60)
+            if self.protection is not None:
+                self.protection.admit()
         except BaseException:
             self.close()
             raise
@@ -160,7 +176,7 @@ class ChaosCluster:
         path = node.data_dir / f"{DISK}{(disk + 1) % self.disks}"
         wanted = [{"path": str(path), "topics": [{"name": topic, "partitions": [number]}]}]
         (address,) = parse_addresses([node.address])
-        brokers = Brokers([address], client_id="chaos", timeout_s=_ASK_S)
+        brokers = Brokers([address], client_id="chaos", timeout_s=_ASK_S, security=self._reach)
         try:
             answer = brokers.node(address, request(ApiKey.ALTER_REPLICA_LOG_DIRS, dirs=wanted))
         except Unreachable:
@@ -202,7 +218,9 @@ class ChaosCluster:
 
     def _askers(self) -> list[AdminClient]:
         alive = self.local.processes.alive()
-        return [AdminClient([node.address], timeout_s=_ASK_S) for node in alive]
+        return [
+            AdminClient([node.address], timeout_s=_ASK_S, security=self._reach) for node in alive
+        ]
 
     # Proxies ----------------------------------------------------------------------------------
 
@@ -214,11 +232,11 @@ class ChaosCluster:
         return {r.node_id: r.port for r in self.links.routes if r.target_port in direct}
 
     def _plan_routes(self, base_port: int | None) -> list[Route]:
-        """Proxies for both listeners of each node, written into the properties of all nodes."""
-        nodes = self.local.nodes
-        own = {port for node in nodes for port in (node.port, node.controller_port)}
+        """Proxies for all listeners of each node, written into the properties of all nodes."""
+        nodes, secure = self.local.nodes, self.protection is not None
+        own = {port for n in nodes for port in (n.port, n.controller_port, n.peer_port)}
         proxied = ports_from(base_port + PROXY_DISTANCE if base_port else 0, len(nodes))
-        while own & {port for pair in proxied for port in pair}:
+        while own & {port for each in proxied for port in each}:
             proxied = ports_from(0, len(nodes))
         voters = ",".join(
             f"{node.node_id}@{HOST}:{ports.controller}"
@@ -227,7 +245,13 @@ class ChaosCluster:
         routes = []
         for node, ports in zip(nodes, proxied, strict=True):
             settings = parse_properties(node.properties_file.read_text(encoding="utf-8"))
-            settings["advertised.listeners"] = f"PLAINTEXT://{HOST}:{ports.broker}"
+            listeners = {PROTOCOL if secure else "PLAINTEXT": ports.broker}
+            if secure:
+                listeners[PEERS] = ports.peer
+                routes.append(Route(node.node_id, ports.peer, node.peer_port))
+            settings["advertised.listeners"] = ",".join(
+                f"{name}://{HOST}:{port}" for name, port in listeners.items()
+            )
             settings["controller.quorum.voters"] = voters
             node.properties_file.write_text(format_properties(settings), encoding="utf-8")
             routes.append(Route(node.node_id, ports.broker, node.port))

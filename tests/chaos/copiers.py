@@ -26,7 +26,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from tests.chaos.clients import MAX_POLL_RECORDS, POLL_S, Until
+from tests.chaos.clients import MAX_POLL_RECORDS, POLL_S, Until, reach_of
 from tests.chaos.lines import HistoryFile, now_us
 
 COPY: Final = "copy"
@@ -202,7 +202,7 @@ def read_committed(order: dict[str, Any]) -> bool:
 
 def _settings(order: dict[str, Any]) -> dict[str, Any]:
     return {
-        "bootstrap.servers": order["bootstrap"],
+        **reach_of(order),
         "isolation.level": "read_committed",
         "reconnect.backoff.max.ms": 500,
         "log_level": 0,

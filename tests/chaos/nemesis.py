@@ -114,6 +114,8 @@ class Nemesis:
             self._change(step, target)
         elif step.fault is Fault.PAUSE:
             self._pause(step, target)
+        elif step.fault in (Fault.ROTATION, Fault.PASSWORD, Fault.RIGHTS):
+            self._change_protection(step)
         elif step.fault is Fault.MOVE:
             self._move(step, target)
         elif step.fault is Fault.DISK_FULL:
@@ -166,6 +168,21 @@ class Nemesis:
             if self._cluster.move(target, topic, step.draw // 11 % self._partitions):
                 self._count(step.fault)
         self._hold(step)
+
+    def _change_protection(self, step: Step) -> None:
+        protection = self._cluster.protection
+        assert protection is not None, "the cluster is not protected"
+        changes = {
+            Fault.ROTATION: protection.rotate,
+            Fault.PASSWORD: protection.lock_out,
+            Fault.RIGHTS: protection.exchange_rights,
+        }
+        if changes[step.fault]():
+            self._count(step.fault)
+        else:
+            self._note(f"{step.fault.value}: no controller carries it out")
+        self._hold(step)
+        protection.let_in()
 
     def _fill_disk(self, step: Step, target: int) -> None:
         disk = self._cluster.small_disk

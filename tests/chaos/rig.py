@@ -53,6 +53,8 @@ class Plan:
     rates: Mapping[str, int] | None = None
     """Records a second by role; a role without a rate does not take part."""
     base_port: int | None = None
+    secure: bool = False
+    """Clients and nodes log in, over TLS; certificates, a password and rights change."""
     kinds: Kinds = ()
     """Of each node; with kinds, timers are longer and a topic is copied in transactions."""
 
@@ -79,6 +81,8 @@ class Plan:
         shape = f"--brokers {self.brokers} --steps {self.steps}"
         if self.kinds:
             shape += f" --kinds {command_of(self.kinds)}"
+        if self.secure:
+            shape += " --secure"
         return f"python -m tests.chaos --seed {self.seed} {shape} --rounds 1"
 
 
@@ -159,6 +163,7 @@ class Round:
             config=TIMERS if self.plan.kinds else NODE_SETTINGS,
             kinds=self.plan.kinds,
             disks=1 if self.plan.kinds else DISKS,
+            protected_topics=self.plan.topics if self.plan.secure else (),
         )
         nemesis = Nemesis(cluster, self.plan.all_topics, self.plan.partitions)
         disk = "none"
@@ -183,7 +188,8 @@ class Round:
         self._start_clients(cluster)
         try:
             self._wait_for_clients()
-            steps = draw_schedule(self.plan.seed, self.plan.steps, kinds=bool(self.plan.kinds))
+            plan = self.plan
+            steps = draw_schedule(plan.seed, plan.steps, kinds=bool(plan.kinds), secure=plan.secure)
             for step in steps:
                 nemesis.carry_out(step)
         finally:
@@ -221,6 +227,7 @@ class Round:
             "role": role,
             "topic": topic,
             "bootstrap": cluster.bootstrap_servers,
+            "login": cluster.protection.login() if cluster.protection else {},
             "partitions": self.plan.partitions,
             "path": str(histories / f"{name}.jsonl"),
             "patience_s": LIVENESS_S,
@@ -233,6 +240,8 @@ class Round:
     def _finish(self, cluster: ChaosCluster, nemesis: Nemesis) -> None:
         if not nemesis.wait_for_recovery(LIVENESS_S):
             self.mishaps.append(f"not in sync {LIVENESS_S:.0f} s after healing: {nemesis.behind()}")
+        if cluster.protection is not None:
+            self.mishaps += cluster.protection.complaints(LIVENESS_S)
         # The copiers end when they have copied all that the producers have sent.
         self._end_clients([each for each in self._clients if each.name not in COPIERS])
         self._end_clients([each for each in self._clients if each.name in COPIERS])
@@ -309,6 +318,7 @@ class Round:
             "steps": self.plan.steps,
             "seconds": round(seconds, 1),
             "kinds": command_of(self.plan.kinds),
+            "secure": self.plan.secure,
             "kinds_at_end": command_of(tuple(cluster.kinds.values())),
             "topics": list(self.plan.topics),
             "copy_of": self.plan.copy_of,
@@ -366,14 +376,24 @@ class Judge:
         return result
 
 
-_COPIED: Final = ("command", "seed", "brokers", "kinds", "seconds", "faults", "disk_full_by")
+_COPIED: Final = (
+    "command",
+    "seed",
+    "brokers",
+    "kinds",
+    "secure",
+    "seconds",
+    "faults",
+    "disk_full_by",
+)
 
 
 def result_line(result: Mapping[str, Any]) -> str:
     """A round in one line."""
     faults = ", ".join(f"{count} {kind}" for kind, count in result["faults"].items())
     return (
-        f"seed {result['seed']}, {result['kinds'] or result['brokers']} nodes, "
+        f"seed {result['seed']}, {result['kinds'] or result['brokers']} "
+        f"{'protected ' if result['secure'] else ''}nodes, "
         f"{result['seconds']:.0f} s: "
         f"{sum(result['faults'].values())} faults ({faults}), "
         f"{result.get('records_gone', 0)} records compacted away or deleted, "

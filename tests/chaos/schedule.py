@@ -51,6 +51,13 @@ class Fault(Enum):
     MOVE = "move between disks"
     """The target's replicas of a partition or more go to its other log directory. Only in clusters
     whose nodes have two."""
+    ROTATION = "rotation of certificates"
+    """All nodes get certificates of another authority, and take them without a restart. This and
+    the next two only in protected clusters (`protection.py`)."""
+    PASSWORD = "change of a password"
+    """The user that all clients are has another password, until the fault ends."""
+    RIGHTS = "exchange of rights"
+    """The same rights come from other entries."""
     CHANGE = "change of kind"
     """The target ends, killed or cleanly, and a node of the other kind takes over its disk. Only
     in clusters whose nodes have kinds (`kinds.py`)."""
@@ -109,17 +116,31 @@ _OF_DISKS: Final[tuple[tuple[Fault, int], ...]] = ((Fault.MOVE, 6),)
 _OF_KINDS: Final[tuple[tuple[Fault, int], ...]] = ((Fault.CHANGE, 6),)
 """What a cluster whose nodes have kinds draws besides."""
 
+OF_SECURITY: Final[tuple[tuple[Fault, int], ...]] = (
+    (Fault.ROTATION, 4),
+    (Fault.PASSWORD, 4),
+    (Fault.RIGHTS, 4),
+)
+"""What a protected cluster draws besides."""
+
 _ALONE: Final = frozenset((Fault.ROLLING, Fault.KILL_ALL, Fault.CHANGE))
 """Never inside another fault: they ask for nodes that can be stopped and started."""
 
 _ROLES: Final = (Role.LEADER, Role.LEADER, Role.FOLLOWER, Role.CONTROLLER, Role.ANY)
 
 
-def draw_schedule(seed: int, steps: int, *, kinds: bool = False) -> list[Step]:
+def draw_schedule(
+    seed: int, steps: int, *, kinds: bool = False, secure: bool = False
+) -> list[Step]:
     """A schedule of this many steps; every fault comes up before any comes up twice. With `kinds`
-    nodes change theirs; without, their replicas move between disks."""
+    nodes change theirs; without, their replicas move between disks. In a `secure` cluster
+    certificates, passwords and rights change, and these come up first."""
     prng = Prng(seed)
     weights = _WEIGHTS + (_OF_KINDS if kinds else _OF_DISKS)
+    if secure:
+        first = _draw_faults(prng, min(steps, len(OF_SECURITY)), OF_SECURITY)
+        rest = _draw_faults(prng, steps - len(first), weights + OF_SECURITY)
+        return [_draw_step(prng, fault) for fault in (*first, *rest)]
     return [_draw_step(prng, fault) for fault in _draw_faults(prng, steps, weights)]
 
 

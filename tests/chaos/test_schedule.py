@@ -1,9 +1,11 @@
 """Schedules: the same from the same seed, every kind in each."""
 
 from tests.chaos.kinds import Kind, command_of, mixed_kinds, parse_kinds
-from tests.chaos.schedule import Fault, Role, draw_schedule
+from tests.chaos.schedule import OF_SECURITY, Fault, Role, draw_schedule
 
 SEEDS = range(50)
+OWN = {fault for fault, _ in OF_SECURITY}
+USUAL = set(Fault) - OWN
 
 
 def test_a_seed_gives_one_schedule():
@@ -14,9 +16,12 @@ def test_a_seed_gives_one_schedule():
 def test_every_kind_of_fault_comes_up_before_any_comes_up_twice():
     for seed in SEEDS:
         faults = [step.fault for step in draw_schedule(seed, 40)]
-        assert set(faults[: len(Fault) - 1]) == set(Fault) - {Fault.CHANGE}
+        assert set(faults[: len(USUAL) - 1]) == USUAL - {Fault.CHANGE}
         with_kinds = [step.fault for step in draw_schedule(seed, 40, kinds=True)]
-        assert set(with_kinds[: len(Fault) - 1]) == set(Fault) - {Fault.MOVE}
+        assert set(with_kinds[: len(USUAL) - 1]) == USUAL - {Fault.MOVE}
+        protected = [step.fault for step in draw_schedule(seed, 40, secure=True)]
+        assert set(protected[: len(OF_SECURITY)]) == OWN
+        assert set(protected) == set(Fault) - {Fault.CHANGE}
 
 
 def test_a_cluster_is_mixed_by_two_and_one_on_any_node():

@@ -28,6 +28,10 @@ MAX_FETCHED_BYTES: Final = 2 << 20
 """Records of one answer to a consumer, however much it asks for, but at least one batch: to read,
 check and encrypt them takes a node some milliseconds."""
 
+SHARED_FETCHED_BYTES: Final = 512 << 10
+"""The same while more connections wait than get a turn in one tick: the turns are shorter then, and
+there are more of them."""
+
 FIRST_FETCHED_BYTES: Final = 256 << 10
 """The same of the first answer on a connection: each that was taken doubles what the next may have,
 so a client that reads nothing makes a node read little."""
@@ -157,8 +161,12 @@ sent, before it looks at its connections again; the rest waits for the next turn
 a microsecond of a machine with two cores."""
 
 BYTES_READ_PER_WORK: Final = 512
-"""Bytes that are read for a fetch, checked, encrypted and sent, or inflated to look into a client's
-batch, cost one unit. Fetches of other clients wait when the work of the turn is spent."""
+"""Bytes that are inflated to look into a client's batch cost one unit."""
+
+FETCHED_BYTES_PER_WORK: Final = 128
+"""Bytes that are read for a fetch, checked, encrypted and sent cost one unit: more than they take,
+so that a turn has one answer of `SHARED_FETCHED_BYTES`. Fetches of other clients wait when the work
+of the turn is spent."""
 
 UNHURRIED_SHARE: Final = 2
 """Logs that are made or that go, while no replica waits for its role, have this part of it."""

@@ -52,6 +52,7 @@ from tidelog.limits import (
     MAX_HELD_REQUEST_BYTES,
     MAX_IN_FLIGHT_REQUESTS,
     MAX_TURNS_PER_TICK,
+    SHARED_FETCHED_BYTES,
 )
 from tidelog.model import ANONYMOUS, Principal
 from tidelog.rsm.timers import Timers
@@ -203,11 +204,12 @@ class Connection:
         is_free = self.open and not waits and not self.inspected_bytes
         return is_free and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
 
-    def take_fetch_bytes(self) -> int:
-        """How many bytes of records the answer to a fetch that is handled now may have."""
+    def take_fetch_bytes(self, *, shared: bool) -> int:
+        """How many bytes of records the answer to a fetch that is handled now may have; `shared`:
+        more connections wait than have a turn."""
         most = self.next_fetch_bytes
         self.next_fetch_bytes = min(2 * most, MAX_FETCHED_BYTES)
-        return most
+        return min(most, SHARED_FETCHED_BYTES) if shared else most
 
 
 def _references_here() -> int:

@@ -45,7 +45,7 @@ from tidelog.env.effects import Chunk
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.limits import (
-    BYTES_READ_PER_WORK,
+    FETCHED_BYTES_PER_WORK,
     MAX_FIRST_RECORDS,
     MAX_PARTITIONS_READ_PER_TURN,
     MAX_PARTITIONS_WITH_RECORDS,
@@ -422,7 +422,7 @@ class Reading:
             self.at_once = True
         self.records_bytes += got.size_bytes
         self._left_bytes = max(0, self._left_bytes - got.size_bytes)
-        self._env.work.spend(got.size_bytes // BYTES_READ_PER_WORK)
+        self._env.work.spend(got.size_bytes // FETCHED_BYTES_PER_WORK)
         return got
 
 

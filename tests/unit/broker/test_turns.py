@@ -13,6 +13,7 @@ from tidelog.limits import (
     MAX_REQUESTS_PER_TURN,
     MAX_TURNS_PER_TICK,
     REPLICA_WORK_PER_TURN,
+    SHARED_FETCHED_BYTES,
 )
 from tidelog.log.validation import WHOLE
 from tidelog.model import ZERO_TOPIC_ID
@@ -271,6 +272,29 @@ def test_the_first_answers_on_a_connection_have_few_records():
     for size, most in zip(sizes, (1, 2, 4, 8, 8), strict=True):
         most_bytes = min(most * FIRST_FETCHED_BYTES, MAX_FETCHED_BYTES)
         assert most_bytes - 61_000 < size < most_bytes + 1000
+
+
+def test_answers_are_smaller_while_many_wait():
+    """One turn has one or two of them, so that who sends a record does not wait for megabytes."""
+    node = OneNode()
+    have_large(node, 60_000, 50)
+    readers = [node.client() for _ in range(MAX_TURNS_PER_TICK + 4)]
+    for wire in readers:
+        for _ in range(4):
+            wire.send(wanted_by(-1))
+        assert len(wire.frames()) == 4
+    for wire in readers:
+        node.node.receive(Received(wire.connection_id, wanted_by(-1)), node.now)
+    sizes: list[list[int]] = []
+    while sum(map(len, sizes)) < len(readers):
+        tick(node)
+        sizes.append([len(frame) for wire in readers for frame in wire.frames()])
+    in_order = [size for turn in sizes for size in turn]
+    is_shared = [size <= SHARED_FETCHED_BYTES + 1000 for size in in_order]
+    assert is_shared[:3] == [True] * 3
+    # In the end few are left.
+    assert not is_shared[-1] and in_order[-1] > MAX_FETCHED_BYTES - 61_000
+    assert max(map(len, sizes)) <= 2
 
 
 def test_a_client_that_does_not_read_makes_the_node_read_one_answer():

@@ -23,6 +23,7 @@ from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
 from tidelog.broker.api.needs import (
     HasConfig,
+    HasConnections,
     HasFetchSessions,
     HasImage,
     HasReplicas,
@@ -52,7 +53,9 @@ _CLUSTER_ACTION: Final = on(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, cond
 _STALE_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
-class Node(HasConfig, HasFetchSessions, HasImage, HasReplicas, HasThrottling, Protocol):
+class Node(
+    HasConfig, HasConnections, HasFetchSessions, HasImage, HasReplicas, HasThrottling, Protocol
+):
     """What Fetch needs."""
 
 
@@ -162,7 +165,7 @@ def _bounded(
 ) -> FetchRequest:
     if request.replica_id >= 0:
         return request
-    most = context.connection.take_fetch_bytes()
+    most = context.connection.take_fetch_bytes(shared=node.connections.has_turns)
     max_bytes = min(request.max_bytes, node.config.broker.fetch_max_bytes, most)
     if node.throttling.is_on:
         max_bytes = node.throttling.most_fetched_bytes(context, max_bytes, now)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from tidelog.broker.api.registry import Registry
 from tidelog.broker.auto_topics import AutoTopics
+from tidelog.broker.connections import Connections
 from tidelog.broker.fetch_sessions import FetchSessions
 from tidelog.broker.group_seats import GroupSeats
 from tidelog.broker.inspections import Inspections
@@ -60,6 +61,12 @@ class HasConfig(Protocol):
     """The node's own configuration, as it was at the start."""
 
     config: NodeConfig
+
+
+class HasConnections(Protocol):
+    """The connections of clients and brokers."""
+
+    connections: Connections
 
 
 class HasDirectories(Protocol):

@@ -90,7 +90,7 @@ def commands(group: Command, path: str = "") -> Iterator[tuple[str, Command]]:
 
 def processes_with(temporary: Path) -> set[int]:
     """Those that have this directory for temporary files; not those that have ended. A node leads a
-    session of its own, so that is no mark."""
+    session of its own, so that does not mark it."""
     mark, found = f"TMPDIR={temporary}\0".encode(), set()
     for entry in Path("/proc").iterdir():
         # Others than its own may end, or belong to another user.

@@ -53,16 +53,22 @@ def run_seed(tier: str, scenario: str, seed: int) -> Outcome:
     gc.disable()
     gc.freeze()
     try:
-        # Marks of whole nodes are read off the trace, so there it is on.
-        level = Level.INFO if tier == CLUSTER and scenario not in REGRESSIONS else Level.ERROR
-        one = prepare(tier, scenario, seed, trace_level=level)
-        if isinstance(one, ClusterRun | DataLossRun):
-            one.world.silent = True
-        return one.run()
+        return _run(tier, scenario, seed)
     finally:
         gc.collect()
         gc.unfreeze()
         gc.enable()
+
+
+def _run(tier: str, scenario: str, seed: int) -> Outcome:
+    """A function of its own: when it has returned nothing refers to the run, so what is collected
+    then is all of it. Before the next run it would be frozen, and stay."""
+    # Marks of whole nodes are read off the trace, so there it is on.
+    level = Level.INFO if tier == CLUSTER and scenario not in REGRESSIONS else Level.ERROR
+    one = prepare(tier, scenario, seed, trace_level=level)
+    if isinstance(one, ClusterRun | DataLossRun):
+        one.world.silent = True
+    return one.run()
 
 
 def replay_command(tier: str, scenario: str, seed: int) -> str:

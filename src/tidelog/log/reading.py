@@ -20,12 +20,14 @@ from typing import TypeVar
 from tidelog.env.disk import Buffer, FileSlice
 from tidelog.env.effects import Chunk
 from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, ProtocolError
+from tidelog.limits import MAX_INSPECTED_BATCH_BYTES, MAX_INSPECTED_RECORDS
 from tidelog.log.batch_file import LogRead, ReadWindow, ScannedBatch
 from tidelog.log.pieces import Pieces, Walk, finish
 from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import TimestampedOffset
-from tidelog.records.batch import inspect_body
+from tidelog.records.batch import inspected_body
+from tidelog.records.survey import first_record
 from tidelog.wire.fetch import AbortedTransaction
 
 T = TypeVar("T")
@@ -118,13 +120,12 @@ def max_timestamp(state: LogState) -> TimestampedOffset | None:
 def _first_record(batch: ScannedBatch, timestamp: int, start: int) -> TimestampedOffset | None:
     header = batch.header
     try:
-        for record in inspect_body(batch.data, 0, header):
-            if record.timestamp >= timestamp and record.offset >= start:
-                return TimestampedOffset(record.timestamp, record.offset, header.leader_epoch)
+        bounds = MAX_INSPECTED_BATCH_BYTES, MAX_INSPECTED_RECORDS
+        body = inspected_body(batch.data, 0, header, *bounds)
+        found = first_record(body, header, timestamp, start)
     except CorruptBatch:
-        offset = max(header.base_offset, start)
-        return TimestampedOffset(header.max_timestamp, offset, header.leader_epoch)
-    return None
+        found = header.max_timestamp, max(header.base_offset, start)
+    return None if found is None else TimestampedOffset(*found, header.leader_epoch)
 
 
 def aborted_in(state: LogState, start: int, upper: int) -> list[AbortedTransaction]:

@@ -26,18 +26,13 @@ Source: KIP-98 (format v2), KIP-534 (delete horizon); Kafka's documentation, "Me
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import crc32c as _crc32c
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
-from tidelog.limits import (
-    MAX_DECOMPRESSED_BATCH_BYTES,
-    MAX_INSPECTED_AT_ONCE_BYTES,
-    MAX_INSPECTED_BATCH_BYTES,
-    MAX_INSPECTED_RECORDS,
-)
+from tidelog.limits import MAX_DECOMPRESSED_BATCH_BYTES, MAX_INSPECTED_AT_ONCE_BYTES
 from tidelog.records.compression import Codec, compress, inflate
 from tidelog.records.record import Record, decode_records, encode_records
 
@@ -273,12 +268,6 @@ def decode_batch(buf: Buffer) -> list[Record]:
     if crc_of(buf, 0, header.size_bytes) != header.crc:
         raise CorruptBatch(f"batch at offset `{header.base_offset}` has a wrong checksum")
     return decode_body(buf, 0, header)
-
-
-def inspect_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
-    """As `decode_body`, where a broker looks inside."""
-    body = inspected_body(buf, pos, header, MAX_INSPECTED_BATCH_BYTES, MAX_INSPECTED_RECORDS)
-    return _records_in(cast(bytes, body), header)
 
 
 def inspected_body(

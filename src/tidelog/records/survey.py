@@ -78,6 +78,21 @@ def survey_records(
     return Survey(max_timestamp, misplaced, keyless, untimely)
 
 
+def first_record(
+    body: bytes | memoryview, header: BatchHeader, timestamp: int, offset: int
+) -> tuple[int, int] | None:
+    """Timestamp and offset of the first record that is neither older nor below; `None` when there
+    is none. Raises `CorruptBatch`."""
+    data, position = cast(bytes, body), 0
+    fixed_timestamp = header.max_timestamp if header.is_log_append_time else None
+    for _ in range(header.record_count):
+        delta, place, _, position = pass_record(data, position)
+        at = header.base_timestamp + delta if fixed_timestamp is None else fixed_timestamp
+        if at >= timestamp and header.base_offset + place >= offset:
+            return at, header.base_offset + place
+    return None
+
+
 def pass_record(data: bytes, position: int) -> tuple[int, int, bool, int]:
     """Timestamp and offset of a record as deltas, whether it has a key, and where the next one
     begins. Raises `CorruptBatch`.

@@ -8,7 +8,7 @@ from tidelog.errors import CorruptBatch
 from tidelog.limits import MAX_RECORD_ERRORS
 from tidelog.records.batch import HEADER_BYTES, LOG_APPEND_TIME, build_batch, read_header
 from tidelog.records.record import Record, decode_record, encode_records
-from tidelog.records.survey import STRIDE, Survey, Times, pass_record, survey_records
+from tidelog.records.survey import STRIDE, Survey, Times, first_record, pass_record, survey_records
 
 
 def survey(records: list[Record], times: Times | None = None, **more: int) -> Survey:
@@ -35,6 +35,22 @@ def test_a_record_at_another_place_is_found() -> None:
     data = build_batch([Record(5, b"a", b""), Record(5, b"b", b"")])
     body = data[HEADER_BYTES:].replace(b"\x02\x02b", b"\x08\x02b")
     assert survey_records(body, read_header(data), None, no_rest).misplaced == (1, 4)
+
+
+def test_the_first_record_of_a_time_is_found() -> None:
+    """Goal: by time and offset, without looking at what is behind it."""
+    times = (5, 9, 7, 9)
+    data = build_batch([Record(at, b"k", b"v") for at in times], base_offset=20)
+    header, body = read_header(data), data[HEADER_BYTES:]
+    assert first_record(body, header, 5, 0) == (5, 20)
+    assert first_record(body, header, 6, 0) == (9, 21)
+    assert first_record(body, header, 6, 22) == (7, 22)
+    assert first_record(body[:-3], header, 8, 21) == (9, 21)
+    assert first_record(body, header, 10, 0) is None
+    data = build_batch([Record(5, b"k", b"v")], timestamp_type=LOG_APPEND_TIME, base_offset=3)
+    header = read_header(data)
+    found = first_record(data[HEADER_BYTES:], header, header.max_timestamp, 0)
+    assert found == (header.max_timestamp, 3)
 
 
 @pytest.mark.parametrize("change", [lambda body: body[:-1], lambda body: body + b"\0"])

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.attackers import BAIT, KINDS, PACKED
+from bench.probe import quantile
 from bench.smoke import resident_mb
-from bench.unavailability import quantile
 from confluent_kafka import Consumer, Producer
 from tests.process.test_secure_cluster import librdkafka
 

@@ -15,13 +15,14 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from itertools import cycle
 from multiprocessing.connection import Connection
 from typing import Any, Final
 
 from bench.kafka_cluster import KafkaCluster, pid_of
+from bench.probe import Probe
 from bench.smoke import resident_mb
-from bench.unavailability import probing_producer, quantile
 from bench.wire import Wire, commit_of
 
 from tidelog.errors import ErrorCode
@@ -44,61 +45,14 @@ OFFSETS_PARTITIONS: Final = 1000
 READY_S: Final = 300
 
 
-class ProduceProbe:
-    """A producer to one topic that never stops, and how soon it was answered."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: Sequence[int]) -> None:
-        self._producer = probing_producer(bootstrap)
-        self._topic, self._partitions = topic, partitions
-        # (sent at, after how many seconds acknowledged).
-        self._acks: list[tuple[float, float]] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            began = time.monotonic()
-            partition = self._partitions[number % len(self._partitions)]
-            self._send(partition)
-            number += 1
-            while (left := began + PAUSE_S - time.monotonic()) > 0:
-                self._producer.poll(left)
-
-    def _send(self, partition: int) -> None:
-        sent = time.monotonic()
-
-        def on_delivery(error: object, _: object) -> None:
-            if error is None:
-                self._acks.append((sent, time.monotonic() - sent))
-
-        self._producer.produce(
-            self._topic, b"x" * 100, partition=partition, on_delivery=on_delivery
-        )
-
-    def p99_ms(self, since: float, until: float) -> float:
-        """Of what was sent in a span."""
-        took = [seconds for sent, seconds in list(self._acks) if since <= sent < until]
-        return round(quantile(took, 99) * 1000, 1)
-
-    def close(self) -> None:
-        """Ends it."""
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush(30)
-
-
 @contextmanager
-def probing(cluster: Cluster, assignment: Sequence[Sequence[int]]) -> Iterator[ProduceProbe]:
+def probing(cluster: Cluster, assignment: Sequence[Sequence[int]]) -> Iterator[Probe]:
     """Produces to the topic `probe`."""
     with cluster.admin(60) as admin:
         admin.create_topic("probe", assignment=assignment)
-    probe = ProduceProbe(cluster.bootstrap_servers, "probe", range(len(assignment)))
-    try:
+    rounds = ([("probe", number)] for number in cycle(range(len(assignment))))
+    with closing(Probe(cluster.bootstrap_servers, rounds, PAUSE_S)) as probe:
         yield probe
-    finally:
-        probe.close()
 
 
 # Members --------------------------------------------------------------------------------------
@@ -112,7 +66,7 @@ def members(cluster: Cluster) -> dict[str, float]:
     with probing(cluster, [(1, 2, 3), (2, 3, 1), (3, 1, 2)]) as probe:
         time.sleep(SPAN_S)
         now = time.monotonic()
-        figures["p99_without_groups_ms"] = probe.p99_ms(now - SPAN_S / 2, now)
+        figures["p99_without_groups_ms"] = probe.took_ms(99, now - SPAN_S / 2, now)
         ours, theirs = multiprocessing.Pipe()
         run = multiprocessing.get_context("spawn").Process(
             target=_run_members, args=(cluster.bootstrap_servers, theirs), daemon=True
@@ -122,7 +76,7 @@ def members(cluster: Cluster) -> dict[str, float]:
         began = time.monotonic()
         figures["heartbeats_per_s"] = _received(ours, run)
         figures["heartbeats_refused"] = _received(ours, run)
-        figures["p99_with_groups_ms"] = probe.p99_ms(began, time.monotonic())
+        figures["p99_with_groups_ms"] = probe.took_ms(99, began, time.monotonic())
         figures["memory_mb"] = max(round(resident_mb(pid_of(cluster, n))) for n in (1, 2, 3))
         run.join()
     return figures
@@ -259,7 +213,7 @@ def load(cluster: Cluster) -> dict[str, float]:
         began = loading_at[0] if loading_at else ended
         time.sleep(1)
         figures["load_ms"] = round((ended - began) * 1000)
-        figures["p99_while_it_loads_ms"] = probe.p99_ms(began - PAUSE_S, ended + PAUSE_S)
+        figures["p99_while_it_loads_ms"] = probe.took_ms(99, began - PAUSE_S, ended + PAUSE_S)
         stopping.join()
     wire.close()
     return figures

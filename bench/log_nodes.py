@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.kafka_cluster import KafkaCluster
-from bench.unavailability import probing_producer, quantile
+from bench.probe import probing_producer, quantile
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
 from kafka import TopicPartition

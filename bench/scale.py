@@ -48,21 +48,20 @@ import platform
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from itertools import pairwise
+from itertools import repeat
 from pathlib import Path
 from statistics import median
 from typing import Any
 from urllib.request import urlopen
 
 from bench.kafka_cluster import KafkaCluster, pid_of
+from bench.probe import PATIENCE_S, Key, Probe
 from bench.scale_clients import measure_clients
 from bench.smoke import resident_mb
-from bench.unavailability import probing_producer, quantile
 from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from kafka import TopicPartition
@@ -78,7 +77,6 @@ BIG = "big"
 BEFORE = [f"a{number}" for number in range(5)]
 AFTER = [f"z{number}" for number in range(5)]
 PER_WATCHED = 6
-PATIENCE_S = 300.0
 IDLE_S = 10.0
 REASSIGNED = 1000
 NEW_FILES = 500
@@ -102,67 +100,9 @@ LABORIOUS = "tidelog_runtime_laborious_turns_total"
 System = LocalCluster | KafkaCluster
 
 
-class Watch:
-    """A producer to the watched partitions, and when and how soon each acknowledged."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._producer = probing_producer(bootstrap)
-        # Topics that are there by now.
-        self.topics = list(BEFORE)
-        # By partition: (acknowledged at, after how many seconds).
-        self.acks: dict[tuple[str, int], list[tuple[float, float]]] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            began = time.monotonic()
-            for topic in list(self.topics):
-                for partition in range(PER_WATCHED):
-                    self._send((topic, partition))
-            while (left := began + PERIOD_S - time.monotonic()) > 0:
-                self._producer.poll(left)
-
-    def _send(self, key: tuple[str, int]) -> None:
-        sent = time.monotonic()
-
-        def on_delivery(error: object, _: object) -> None:
-            if error is None:
-                now = time.monotonic()
-                self.acks.setdefault(key, []).append((now, now - sent))
-
-        self._producer.produce(key[0], b"x" * 50, partition=key[1], on_delivery=on_delivery)
-
-    def latency_ms(self, since: float, percent: int) -> float:
-        """Of what was acknowledged since then."""
-        found = [took for acks in self.acks.values() for at, took in list(acks) if at > since]
-        return round(quantile(found, percent) * 1000, 1)
-
-    def gaps_s(self, since: float) -> list[float]:
-        """Per partition the longest time between two acknowledgements, the second of them since
-        then."""
-        longest = []
-        for acks in self.acks.values():
-            times = [at for at, _ in list(acks)]
-            longest.append(max((b - a for a, b in pairwise(times) if b > since), default=0.0))
-        return longest
-
-    def wait_for_all(self, since: float) -> None:
-        """Until every watched partition has acknowledged a record that was sent since then."""
-
-        def all_acked() -> bool:
-            return len(self.acks) == len(self.topics) * PER_WATCHED and all(
-                acks[-1][0] - acks[-1][1] > since for acks in list(self.acks.values())
-            )
-
-        wait_until(all_acked, PATIENCE_S, "acknowledgements of all watched partitions")
-
-    def close(self) -> None:
-        """Ends it."""
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush(30)
+def watched_keys(topics: Sequence[str]) -> list[Key]:
+    """All partitions of small topics."""
+    return [(topic, number) for topic in topics for number in range(PER_WATCHED)]
 
 
 class Bench:
@@ -175,8 +115,15 @@ class Bench:
         self.admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         self.figures: dict[str, Any] = {"partitions": partitions}
         self._create(BEFORE, PER_WATCHED)
-        self.watch = Watch(cluster.bootstrap_servers)
-        self.watch.wait_for_all(time.monotonic())
+        # What is written to all the time; topics that are there by now.
+        self.watched = watched_keys(BEFORE)
+        rounds = (list(self.watched) for _ in repeat(None))
+        self.watch = Probe(cluster.bootstrap_servers, rounds, PERIOD_S)
+        self.wait_for_watched(time.monotonic())
+
+    def wait_for_watched(self, since: float) -> None:
+        """Until every watched partition has acknowledged a record that was sent since then."""
+        self.watch.wait_for_all(len(self.watched), since)
 
     def _create(self, names: Sequence[str], partitions: int) -> str:
         config = {"min.insync.replicas": "2"}
@@ -322,12 +269,12 @@ class Bench:
                 grown[BIG].result()
             self._wait_until_led()
             self.figures["led_s"] = round(time.monotonic() - began, 2)
-            self.figures["led_p99_ms"] = self.watch.latency_ms(began, 99)
+            self.figures["led_p99_ms"] = self.watch.took_ms(99, began)
             self._produce_to_each()
-        self.figures["create_p99_ms"] = self.watch.latency_ms(began, 99)
+        self.figures["create_p99_ms"] = self.watch.took_ms(99, began)
         self._create(AFTER, PER_WATCHED)
-        self.watch.topics += AFTER
-        self.watch.wait_for_all(time.monotonic())
+        self.watched += watched_keys(AFTER)
+        self.wait_for_watched(time.monotonic())
 
     def _produce_to_each(self) -> None:
         settings = {
@@ -356,7 +303,7 @@ class Bench:
 
     def idle(self) -> None:
         """The worst node's memory and CPU while only the watched partitions are written."""
-        self.watch.topics.clear()
+        self.watched.clear()
         pids = [self.pid(node_id) for node_id in (1, 2, 3)]
         time.sleep(5)
         before = [cpu_s(pid) for pid in pids]
@@ -364,20 +311,20 @@ class Bench:
         spent = max(cpu_s(pid) - was for pid, was in zip(pids, before, strict=True))
         self.figures["idle_cpu_percent"] = round(100 * spent / IDLE_S, 1)
         self.figures["memory_mb"] = round(max(resident_mb(pid) for pid in pids))
-        self.watch.topics += BEFORE + AFTER
-        self.watch.wait_for_all(time.monotonic())
+        self.watched += watched_keys(BEFORE + AFTER)
+        self.wait_for_watched(time.monotonic())
 
     def clients(self) -> None:
         """Many connections, a consumer of many partitions, one busy partition among idle ones."""
-        self.watch.topics.clear()
+        self.watched.clear()
         time.sleep(1)
         pids = [self.pid(node_id) for node_id in (1, 2, 3)]
         cpu = lambda: sum(map(cpu_s, pids))  # noqa: E731
         addresses = parse_addresses(self.cluster.bootstrap_servers.split(","))
         with self.step("clients"):
             self.figures |= measure_clients(addresses, BIG, self.partitions, cpu)
-        self.watch.topics += BEFORE + AFTER
-        self.watch.wait_for_all(time.monotonic())
+        self.watched += watched_keys(BEFORE + AFTER)
+        self.wait_for_watched(time.monotonic())
 
     def pid(self, node_id: int) -> int:
         """The process of a node."""
@@ -394,7 +341,7 @@ class Bench:
     def _kill(self, victim: int, prefix: str) -> None:
         began = time.monotonic()
         self.cluster.kill(victim)
-        self.watch.wait_for_all(began)
+        self.wait_for_watched(began)
         gaps = self.watch.gaps_s(began)
         names = ("least", "median", "longest")
         for name, gap in zip(names, (min(gaps), median(gaps), max(gaps)), strict=True):
@@ -464,7 +411,7 @@ class Bench:
                     "the removal of all logs",
                 )
         time.sleep(1)
-        self.figures["delete_p99_ms"] = self.watch.latency_ms(began, 99)
+        self.figures["delete_p99_ms"] = self.watch.took_ms(99, began)
 
 
 def scraped(port: int) -> dict[str, str] | None:

@@ -3,12 +3,10 @@
     make bench-unavailability                 # 20 kills, 6 pauses, 6 cuts, default settings
     python -m bench.unavailability --kills 100 --output json
 
-One producer (confluent-kafka, acks=all) sends a record every 2 ms to a partition of three replicas.
+One producer (`bench/probe.py`) sends a record every 2 ms to a partition of three replicas.
 A round hurts the leader and waits for its successor and fifty more acknowledgements; the figure is
 the longest time between two acknowledgements in the round. So it is what a client sees, its own
-search for the new leader included. The nodes have default settings. The client gives up on a
-request after a second: with librdkafka's default of a minute one would measure that minute, because
-a paused node never closes its connections.
+search for the new leader included. The nodes have default settings.
 
 Kills and pauses are measured on nodes without anything in between, cuts on nodes behind proxies
 (`tests/chaos/links.py`), which hold everything from and to the leader, clients included.
@@ -19,13 +17,13 @@ import json
 import os
 import platform
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from itertools import repeat
 from pathlib import Path
 
-from confluent_kafka import Producer
+from bench.probe import Probe, quantile
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.links import CLIENT
 
@@ -34,61 +32,12 @@ from tidelog.testing.waiting import wait_until
 TOPIC = "gap"
 PATIENCE_S = 90
 MORE_ACKS = 50
-
-
-def probing_producer(bootstrap: str) -> Producer:
-    """A producer with acks=all that gives up on a request after a second, and tries it again."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "acks": "all",
-        "linger.ms": 0,
-        "request.timeout.ms": 1000,
-        "socket.timeout.ms": 1000,
-        "retries": 1_000_000,
-        "log_level": 0,
-    }
-    return Producer(settings)
-
-
-class Prober:
-    """A producer that never stops, and when it was answered."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._producer = probing_producer(bootstrap)
-        self.acked_at: list[float] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._producer.produce(TOPIC, b"x" * 50, partition=0, on_delivery=self._on_delivery)
-            self._producer.poll(0.002)
-
-    def _on_delivery(self, error: object, _: object) -> None:
-        if error is None:
-            self.acked_at.append(time.monotonic())
-
-    def wait_for_more(self, count: int) -> None:
-        """Until so many more records were acknowledged."""
-        goal = len(self.acked_at) + count
-        wait_until(lambda: len(self.acked_at) >= goal, PATIENCE_S, f"{count} acknowledgements")
-
-    def longest_gap_ms(self, since: float) -> float:
-        """Between two acknowledgements, the second of which came after `since`."""
-        after = [i for i in range(1, len(self.acked_at)) if self.acked_at[i] > since]
-        return max(self.acked_at[i] - self.acked_at[i - 1] for i in after) * 1000
-
-    def close(self) -> None:
-        """Ends it."""
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush(30)
+PAUSE_S = 0.002
 
 
 @contextmanager
-def running(*, proxied: bool, base_port: int | None) -> Iterator[tuple[ChaosCluster, Prober]]:
-    """Three nodes with default settings, the topic, and the prober."""
+def running(*, proxied: bool, base_port: int | None) -> Iterator[tuple[ChaosCluster, Probe]]:
+    """Three nodes with default settings, the topic, and the probe."""
     with tempfile.TemporaryDirectory(prefix="unavailability-") as directory:
         place = Path(directory) / "cluster"
         cluster = ChaosCluster(3, place, base_port=base_port, profile="default", proxied=proxied)
@@ -96,28 +45,25 @@ def running(*, proxied: bool, base_port: int | None) -> Iterator[tuple[ChaosClus
             cluster.local.create_topic(
                 TOPIC, partitions=1, replication_factor=3, configs={"min.insync.replicas": "2"}
             )
-            prober = Prober(cluster.bootstrap_servers)
-            try:
-                yield cluster, prober
-            finally:
-                prober.close()
+            with closing(Probe(cluster.bootstrap_servers, repeat([(TOPIC, 0)]), PAUSE_S)) as probe:
+                yield cluster, probe
 
 
 def hurt_leader(
-    cluster: ChaosCluster, prober: Prober, begin: Callable[[int], None], end: Callable[[int], None]
+    cluster: ChaosCluster, probe: Probe, begin: Callable[[int], None], end: Callable[[int], None]
 ) -> float:
     """One round; the gap in ms."""
     cluster.local.wait_for_isr(TOPIC, 0, cluster.ids, timeout_s=PATIENCE_S)
-    prober.wait_for_more(200)
+    probe.wait_for_more(200)
     leader = cluster.local.wait_for_leader(TOPIC, 0)
     begun = time.monotonic()
     begin(leader)
     try:
         wait_until(lambda: _is_led_anew(cluster, leader), PATIENCE_S, "another leader")
-        prober.wait_for_more(MORE_ACKS)
+        probe.wait_for_more(MORE_ACKS)
     finally:
         end(leader)
-    return prober.longest_gap_ms(begun)
+    return max(probe.gaps_s(begun)) * 1000
 
 
 def _is_led_anew(cluster: ChaosCluster, former: int) -> bool:
@@ -130,7 +76,7 @@ def measure(
 ) -> list[float]:
     """The gaps of so many rounds."""
     gaps: list[float] = []
-    with running(proxied=kind == "cut", base_port=base_port) as (cluster, prober):
+    with running(proxied=kind == "cut", base_port=base_port) as (cluster, probe):
         local, links = cluster.local, cluster.links
         actions: dict[str, tuple[Callable[[int], None], Callable[[int], None]]] = {
             "kill": (local.kill, local.start_node),
@@ -141,7 +87,7 @@ def measure(
             ),
         }
         for number in range(rounds):
-            gaps.append(hurt_leader(cluster, prober, *actions[kind]))
+            gaps.append(hurt_leader(cluster, probe, *actions[kind]))
             report(f"{kind} {number + 1}/{rounds}: {gaps[-1]:.0f} ms")
     return gaps
 
@@ -149,12 +95,6 @@ def measure(
 def _everything_of(cluster: ChaosCluster, node_id: int) -> list[tuple[int, int]]:
     others = [CLIENT, *(one for one in cluster.ids if one != node_id)]
     return [link for one in others for link in ((node_id, one), (one, node_id))]
-
-
-def quantile(values: Sequence[float], percent: int) -> float:
-    """The smallest value that at least so many percent of them do not exceed."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def main() -> None:

@@ -36,6 +36,7 @@ COSTLY = [
     ("quorum", "all", 21998545),
     ("quorum", "all", 578286667),
     ("quorum", "all", 578289310),
+    ("quorum", "all", 1260328725),
 ]
 
 FRESH = [

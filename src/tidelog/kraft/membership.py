@@ -98,10 +98,15 @@ class Membership:
         # The change under way; `None` unless this replica leads.
         self._change: _CheckingSupport | _Committing | None = None
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change is under way."""
+        return self._change is not None
+
     def on_voter_change(self, request: VoterChangeRequest, reply_to: object, now: Instant) -> None:
         """Begins a change, or refuses it."""
         core = self._core
-        error, message = _decide_request(core, request, is_changing=self._change is not None)
+        error, message = _decide_request(core, request, is_changing=self.is_changing)
         if error is not ErrorCode.NONE:
             core.env.trace.event(
                 VoterChangeRefused(
@@ -172,7 +177,7 @@ class Membership:
     def upgrade(self, level: int, now: Instant, *, validate_only: bool) -> tuple[ErrorCode, str]:
         """Makes `level` the `kraft.version`, or refuses it; `validate_only` makes nothing."""
         core = self._core
-        error, message = _decide_upgrade(core, level, is_changing=self._change is not None)
+        error, message = _decide_upgrade(core, level, is_changing=self.is_changing)
         if error is not ErrorCode.NONE or level == core.history.version or validate_only:
             return error, message
         records = voter_records(level, by_id(_fetching_voters(core)))

@@ -127,6 +127,11 @@ class Quorum(QuorumCore):
         return self.history.sets
 
     @property
+    def is_changing_voters(self) -> bool:
+        """Whether this leader has a change of the voters under way."""
+        return self._exchange.membership.is_changing
+
+    @property
     def kraft_version(self) -> int:
         """0 with configured voters, 1 with voters in the log."""
         return self.history.version

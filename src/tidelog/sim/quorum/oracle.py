@@ -13,7 +13,7 @@
 They share one memory, so they live together; each method is one property.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from tidelog.kraft.messages import CommittedBatch, ReplicaKey, SnapshotId, Voter
 from tidelog.kraft.quorum import Quorum
@@ -89,7 +89,8 @@ class QuorumOracle:
 
     def check_committed(self, node_id: int, batch: CommittedBatch, quorum: Quorum) -> None:
         """A replica hands out a committed batch. The first to do so is the leader, and its voters
-        are those whose majority counts."""
+        are those whose majority counts. What is committed lets a change of the voters begin in the
+        same step: then they are those before it."""
         known = self._committed.get(batch.base_offset)
         if known is not None:
             if known != batch:
@@ -98,10 +99,16 @@ class QuorumOracle:
         if batch.base_offset != self.end_offset:
             text = f"{node_id} commits {batch.base_offset}, all ends at {self.end_offset}"
             raise Violation("CommittedForever", text)
-        holders = sum(end > batch.last_offset for end in self._durable_ends(quorum.voters.values()))
-        if holders <= len(quorum.voters) // 2:
-            text = f"{batch.last_offset} is committed with {holders} durable copies"
+        candidates, sets = [quorum.voters], quorum.voter_sets
+        if len(sets) > 1 and sets[-1][0] > batch.last_offset:
+            candidates.append(sets[-2][1])
+        if not any(self._is_held(batch.last_offset, voters) for voters in candidates):
+            text = f"{batch.last_offset} is not durable on a majority of {sorted(quorum.voters)}"
             raise Violation("Durability", text)
         self._committed[batch.base_offset] = batch
         self._shown_in[batch.base_offset] = quorum.epoch
         self.end_offset = batch.last_offset + 1
+
+    def _is_held(self, offset: int, voters: Mapping[int, Voter]) -> bool:
+        holders = sum(end > offset for end in self._durable_ends(voters.values()))
+        return holders > len(voters) // 2

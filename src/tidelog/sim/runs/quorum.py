@@ -231,8 +231,8 @@ class QuorumRun:
         other one is without its disk."""
         cluster = self.cluster
         leader = cluster.leader()
-        # A change that was asked for waits while the leader is busy.
-        if leader is None or leader.busy:
+        # A change that was asked for waits while the leader is busy, and begins with a question.
+        if leader is None or leader.busy or leader.quorum.is_changing_voters:
             return False
         if leader.quorum.kraft_version == 0 or len(leader.quorum.voters) < 3:
             return False

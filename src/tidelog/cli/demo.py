@@ -42,7 +42,7 @@ from tidelog.pipeline.jobs.delays import write_delays
 from tidelog.pipeline.jobs.verify import Verification, read_sightings, verify
 from tidelog.pipeline.logs.replicas import Comparison, compare_topic
 from tidelog.pipeline.spark.class_archive import SWITCH, USE
-from tidelog.pipeline.spark.spark_session import SHORT_RUN, session
+from tidelog.pipeline.spark.spark_session import SHORT_RUN, end_started, session
 from tidelog.pipeline.topics.options import parse_bootstrap
 from tidelog.testing.local_cluster import LocalCluster
 
@@ -81,7 +81,12 @@ def demo(
         _cluster(brokers, base_port, places, keep) as cluster,
     ):
         run = DemoRun(cluster, found, places, workers)
-        report = run.report(begun, kept=places.cluster if keep else None)
+        try:
+            report = run.report(begun, kept=places.cluster if keep else None)
+        except KeyboardInterrupt:
+            # A thread may be starting Spark, which takes seconds.
+            end_started()
+            raise
     if output is OutputFormat.JSON:
         terminal.print_json(report.as_json())
     else:

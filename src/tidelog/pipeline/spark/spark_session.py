@@ -141,6 +141,7 @@ def session(
             # Java runs, and takes another session.
             return _get_or_create(given)
         gateway = Gateway(given, os.environ)
+        _started.append(gateway)
         try:
             _import_meanwhile()
             reached = gateway.variables()
@@ -183,12 +184,23 @@ def end_session(spark: "SparkSession", *, in_time: bool = True) -> None:
         spark.stop()
 
 
+def end_started() -> None:
+    """Ends every Java that this Python has started, also one on which another thread waits that
+    makes a session: that thread fails then. No other session starts in this Python."""
+    for gateway in _started:
+        end_java(gateway.process)
+
+
 def why_java_ended() -> tuple[str, str]:
     """What became of a Java process that does not answer any more, and what to do."""
     process = _java_process()
     if process is None:
         return "does not answer", "it was started by another program: look at its log"
     return why_ended(process)
+
+
+_started: list[Gateway] = []
+"""Every Java that was started here."""
 
 
 def _java_process() -> "subprocess.Popen[bytes] | None":

@@ -37,6 +37,7 @@ COSTLY = [
     ("quorum", "all", 578286667),
     ("quorum", "all", 578289310),
     ("quorum", "all", 1260328725),
+    ("quorum", "all", 1739691650),
 ]
 
 FRESH = [

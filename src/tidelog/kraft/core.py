@@ -172,11 +172,11 @@ class QuorumCore:
     @property
     def last_epoch(self) -> int:
         """The epoch of the last record, 0 for an empty log, as Kafka counts. A log that was
-        emptied for a snapshot ends with the snapshot's epoch."""
+        emptied for a snapshot ends with the snapshot's epoch, also when that is damaged: what was
+        acknowledged counts in votes, and a leader is asked to go on from there."""
         if self.log.latest_epoch >= 0:
             return self.log.latest_epoch
-        latest = self.snapshots.latest
-        return 0 if latest is None else latest.epoch
+        return self.snapshots.epoch_before(self.log.log_end_offset)
 
     @property
     def durable_end_offset(self) -> int:

@@ -153,6 +153,8 @@ class Snapshots:
         self._trace = trace
         # Complete and durable, ascending.
         self.ids: list[SnapshotId] = []
+        # Put aside as damaged. What they were is lost, and not where they ended.
+        self._lost: set[SnapshotId] = set()
         # The one being written or waiting for its flush; `None` for none.
         self._part: PartFile | None = None
         # Numbers the part files of this process.
@@ -169,8 +171,11 @@ class Snapshots:
                 self._disk.delete(f"{directory}/{name}")
                 continue
             snapshot_id = parse_snapshot_name(name)
+            lost_id = parse_snapshot_name(name.removesuffix(CORRUPT_SUFFIX))
             if snapshot_id is not None:
                 self.ids.append(snapshot_id)
+            elif lost_id is not None:
+                self._lost.add(lost_id)
         self.ids.sort()
 
     # Views -----------------------------------------------------------------------------------
@@ -187,6 +192,12 @@ class Snapshots:
             if snapshot_id != BOOTSTRAP_SNAPSHOT:
                 return snapshot_id
         return None
+
+    def epoch_before(self, end_offset: int) -> int:
+        """The epoch of the last record below this offset, by a snapshot that ends there, damaged or
+        not; 0 when there is none."""
+        here = [each for each in (*self.ids, *self._lost) if each.end_offset == end_offset]
+        return max(here).epoch if here else 0
 
     @property
     def is_busy(self) -> bool:
@@ -226,6 +237,7 @@ class Snapshots:
         kept_as = path + CORRUPT_SUFFIX
         self._trace.event(SnapshotPutAside(path=path, fault=fault, kept_as=kept_as))
         self.ids.remove(snapshot_id)
+        self._lost.add(snapshot_id)
         self._disk.delete(kept_as)
         if self._disk.exists(path):
             self._disk.rename(path, kept_as)

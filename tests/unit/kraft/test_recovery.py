@@ -19,14 +19,18 @@ class Left:
     epochs: tuple[int, ...] = ()
     """Of the records of the log, from offset 0 on."""
     log_start: int = 0
+    """Of a log without records as well, as after a download."""
     snapshots: tuple[tuple[int, int], ...] = ()
     damaged: tuple[tuple[int, int], ...] = field(default=())
     voter_count: int = 3
 
     def start(self) -> Solo:
         solo = Solo(log_epochs=self.epochs, voter_count=self.voter_count)
-        solo.log.update_high_watermark(self.log_start)
-        solo.log.maybe_raise_log_start_offset(self.log_start)
+        if self.epochs:
+            solo.log.update_high_watermark(self.log_start)
+            solo.log.maybe_raise_log_start_offset(self.log_start)
+        else:
+            solo.log.truncate_fully_and_start_at(self.log_start)
         for one in (*self.snapshots, *self.damaged):
             snapshot_id = SnapshotId(*one)
             path = f"{METADATA_PARTITION}/{snapshot_name(snapshot_id)}"
@@ -117,6 +121,18 @@ def test_without_any_base_the_log_stays_and_no_vote_is_asked_for() -> None:
         solo.settle(now)
         assert solo.quorum.role.name in (RoleName.UNATTACHED, RoleName.FOLLOWER)
     assert committed(solo) == []
+
+
+def test_an_empty_log_keeps_the_epoch_of_its_damaged_snapshot() -> None:
+    """Goal: the replica votes for none that is behind what it acknowledged, and no leader takes its
+    log for one that never agreed; also after the next start, when the file has another name."""
+    solo = Left((), log_start=4, damaged=((4, 3),)).start()
+    for _ in range(2):
+        assert solo.core.lacks_base
+        assert solo.log.log_start_offset == solo.log.log_end_offset == 4
+        assert solo.core.last_epoch == 3
+        solo.make_quorum()
+        solo.start()
 
 
 def test_a_quorum_of_one_without_its_state_refuses_to_start() -> None:

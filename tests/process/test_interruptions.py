@@ -79,6 +79,14 @@ log.dirs={directory}
 """
 
 
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """What a shell starts in the background ignores SIGINT, and so does all that it starts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def commands(group: Command, path: str = "") -> Iterator[tuple[str, Command]]:
     """Every command with its name."""
     if isinstance(group, TyperGroup):

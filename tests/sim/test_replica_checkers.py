@@ -1,5 +1,6 @@
 """Checkers that look into replicas: where all is well, and where a test has tampered."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -245,7 +246,23 @@ def batch(base_offset: int, epoch: int = 1, value: bytes = b"r") -> CommittedBat
     return CommittedBatch(base_offset, base_offset, epoch, 0, [value], False)
 
 
-THREE: Any = SimpleNamespace(voters={key: Voter(key, ZERO_UUID, ()) for key in (1, 2, 3)}, epoch=1)
+def voters_of(*keys: int) -> dict[int, Voter]:
+    return {key: Voter(key, ZERO_UUID, ()) for key in keys}
+
+
+THREE: Any = SimpleNamespace(voters=voters_of(1, 2, 3), voter_sets=(), epoch=1)
+
+
+@pytest.mark.parametrize(("changed_at", "is_fine"), [(5, True), (0, False)])
+def test_durability_beside_a_change_of_the_voters(changed_at, is_fine):
+    """The set before counts only where the change came after the record."""
+    four = voters_of(1, 2, 3, 4)
+    sets = ((-1, voters_of(1, 2, 3)), (changed_at, four))
+    quorum: Any = SimpleNamespace(voters=four, voter_sets=sets, epoch=1)
+    oracle = QuorumOracle(lambda voters: [9 if each.node_id < 3 else 0 for each in voters])
+    batch = CommittedBatch(0, 0, 1, 0, [b"a"], is_control=False)
+    with nullcontext() if is_fine else rejects("Durability"):
+        oracle.check_committed(1, batch, quorum)
 
 
 def test_election_safety():

@@ -39,7 +39,7 @@ def test_snapshots_are_made_fetched_damaged_and_crashed_into() -> None:
 
 def alone(epoch: int) -> Any:
     """The quorum of one voter, as the oracle asks it."""
-    return SimpleNamespace(voters={1: Voter(1, ZERO_UUID, ())}, epoch=epoch)
+    return SimpleNamespace(voters={1: Voter(1, ZERO_UUID, ())}, voter_sets=(), epoch=epoch)
 
 
 def oracle() -> QuorumOracle:

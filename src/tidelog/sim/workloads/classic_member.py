@@ -84,16 +84,15 @@ class ClassicMember(ABC):
         # Where it goes on in the partitions that it has; `None` where that must be asked.
         self._positions: dict[int, int | None] = {}
         self._stopped = False
-        # The script has come to its end.
-        self.is_settled = False
 
     def start(self) -> None:
         """Begins to live."""
+        self._client.run(self._life())
 
-        def ended() -> None:
-            self.is_settled = True
-
-        self._client.run(self._life(), ended)
+    @property
+    def is_settled(self) -> bool:
+        """Whether its script has come to its end."""
+        return self._client.has_ended
 
     def stop(self) -> None:
         """From now on it neither leaves nor dies nor rests."""

@@ -130,7 +130,7 @@ class Copies:
     def start(self) -> None:
         """Creates the topics as this run needs them, then lets everyone go."""
         if self._members:
-            self._feeder.run(self._feed(), lambda: None)
+            self._feeder.run(self._feed())
 
     def stop(self) -> None:
         """Feeds no more; members go on until they have everything."""

@@ -67,28 +67,28 @@ class ScriptedClient:
         self._keys = keys
         # Nodes by kind of coordinator.
         self.coordinators: dict[int, int] = {}
+        # Whether its script has come to its end.
+        self.has_ended = False
 
-    def run(self, script: Steps[None], at_end: Callable[[], None]) -> None:
-        """Begins a script."""
-        self._go_on(script, at_end, None)
+    def run(self, script: Steps[None]) -> None:
+        """Begins its script."""
+        self._go_on(script, None)
 
-    def _go_on(
-        self, script: Steps[None], at_end: Callable[[], None], response: Entity | None
-    ) -> None:
+    def _go_on(self, script: Steps[None], response: Entity | None) -> None:
         try:
             step = script.send(response)
         except StopIteration:
-            at_end()
+            self.has_ended = True
             return
         if isinstance(step, int):
-            self.view.world.at(step, lambda: self._go_on(script, at_end, None))
+            self.view.world.at(step, lambda: self._go_on(script, None))
             return
         session = self.view.session(step.node_id)
         key, version = step.wanted.__api_key__, step.wanted.__version__
 
         def done(frame: bytes | None) -> None:
             found = None if frame is None else codec.decode_response(key, version, frame)[1]
-            self._go_on(script, at_end, found)
+            self._go_on(script, found)
 
         frame = codec.encode_request(step.wanted, session.correlation_id, self.view.name)
         session.request(frame, done)

@@ -65,8 +65,6 @@ class Transactor:
     def __init__(self, view: ClusterView, admin: Admin, prng: Prng, *, flushed: bool) -> None:
         # By number.
         self.transactions: dict[int, Transaction] = {}
-        # The script has come to its end.
-        self.is_settled = False
         # What the group has in the end.
         self.final_offset = NO_OFFSET
         # Its transactional id, and its group.
@@ -81,11 +79,12 @@ class Transactor:
 
     def start(self) -> None:
         """Begins to live."""
+        self._client.run(self._life())
 
-        def ended() -> None:
-            self.is_settled = True
-
-        self._client.run(self._life(), ended)
+    @property
+    def is_settled(self) -> bool:
+        """Whether its script has come to its end."""
+        return self._client.has_ended
 
     def stop(self) -> None:
         """Begins no more transactions."""

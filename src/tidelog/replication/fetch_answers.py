@@ -45,7 +45,7 @@ class FetchAnswers:
         self._followed = followed
 
     def on_partition(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
-        """Applies the answer of one FETCHING partition."""
+        """Applies the answer of one partition that is in one of the phases `ANSWERED`."""
         partition = state.partition
         if state.sent_offset != partition.log.log_end_offset:
             self._env.trace.debug(
@@ -89,7 +89,8 @@ class FetchAnswers:
         state.errors = 0
         if progress is not Progress.NOTHING:
             self._env.changed.mark(state.partition)
-            self._followed.stale[state] = None
+            if state.phase is Phase.FETCHING:
+                self._followed.stale[state] = None
 
     # Cutting --------------------------------------------------------------------------------
 

@@ -14,7 +14,9 @@ parts of a long cut |
 | FAILED | new metadata: its leader epoch is fenced, or its log is broken |
 
 While the follower quota (`throttle`) is exceeded, throttled partitions that lag are not fetched.
-Those that keep up still are: they are in sync, and acks=all waits for them.
+Those that keep up still are: they are in sync, and acks=all waits for them. The quota is looked at
+when a request is made, as in Kafka: what was asked before counts when it is answered. The leader
+takes all that it has answered for known and does not repeat it, the high watermark least of all.
 
 A new leader epoch makes a new `FetchState`, so an answer to the old one finds a state that has sent
 nothing.
@@ -54,6 +56,10 @@ class Phase(Enum):
     NEEDS_LOG_START = "needs log start"
     CUTTING = "cutting"
     FAILED = "failed"
+
+
+ANSWERED: Final = (Phase.FETCHING, Phase.THROTTLED)
+"""The phases in which an answer counts."""
 
 
 class FetchState:
@@ -193,9 +199,12 @@ class FollowedPartitions:
                 self.enter(state, Phase.THROTTLED)
 
     def note_lag(self, state: FetchState, lags: bool) -> None:
-        """What an answer to a FETCHING one has shown."""
+        """What an answer has shown."""
         state.lags = lags
-        if lags:
+        if state.phase is Phase.THROTTLED:
+            if not lags:
+                self.enter(state, Phase.FETCHING)
+        elif lags:
             self.lagging[state] = None
         else:
             self.lagging.pop(state, None)

@@ -37,7 +37,13 @@ from tidelog.model import NO_EPOCH, NO_OFFSET
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
-from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, key_of, pause_ms
+from tidelog.replication.fetch_state import (
+    ANSWERED,
+    FetchState,
+    FollowedPartitions,
+    key_of,
+    pause_ms,
+)
 from tidelog.replication.follower import Cut, truncate
 from tidelog.replication.leader_bounds import LeaderBounds
 from tidelog.replication.messages import SendFetch, Token
@@ -217,7 +223,7 @@ class ReplicaFetcher:
         work, by_key = self._env.work, self.followed.by_key
         for each in fetched:
             state = by_key.get((each.topic_id, each.partition))
-            if state is not None and state.phase is Phase.FETCHING:
+            if state is not None and state.phase in ANSWERED:
                 self.answers.on_partition(state, each, now)
                 work.spend(FETCHED_PARTITION_WORK if each.records_bytes else FETCHED_OFFSETS_WORK)
                 if work.is_spent:

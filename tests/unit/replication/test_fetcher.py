@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tidelog.config import LONG_MAX
 from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -161,6 +162,21 @@ def test_an_answer_to_another_offset_is_dropped() -> None:
     follower.log().truncate_to(0)
     follower.answer(fetch, part(b"c", base=2))
     assert follower.log().log_end_offset == 0
+
+
+@pytest.mark.parametrize("leader_end", [2, 5])
+def test_what_was_asked_before_a_throttle_counts(leader_end: int) -> None:
+    """The leader takes it for known: it would not repeat the high watermark."""
+    follower = Follower(**{"follower.replication.throttled.replicas": "*"})
+    follower.answer(follower.sent(), part(b"a", high_watermark=leader_end))
+    fetch = follower.sent()
+    follower.replicas.set_throttled_rates(leader=LONG_MAX, follower=1, moves=LONG_MAX)
+    assert follower.outputs() == []
+    follower.answer(fetch, part(b"b", base=1, high_watermark=leader_end))
+    assert (follower.log().log_end_offset, follower.log().high_watermark) == (2, 2)
+    # It waits while it lacks something.
+    (wanted,) = follower.sent(for_ms=0 if leader_end == 2 else 60_000).request.partitions
+    assert wanted.fetch_offset == 2
 
 
 def test_records_and_bounds_of_a_diverging_answer_mean_nothing() -> None:

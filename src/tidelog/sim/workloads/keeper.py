@@ -5,6 +5,9 @@ The rights are there before the other clients begin. From then on one change fol
 clients' password becomes another one, or they lose a right and get it back. A change that got no
 answer is asked for again, because what became of it is not known; it is the same twice.
 
+A request without an answer may still be on its way: a broker may forward it long after the right it
+takes away was given back. So once there are no more changes, all rights are given again and again.
+
 Clients go on through all of this: they log in again, or they are denied for a while. No
 acknowledged record may be lost over it, and the checkers of every run look at that.
 """
@@ -30,6 +33,8 @@ ACLS_VERSION: Final = 3
 SCRAM_VERSION: Final = 0
 RETRY_MS: Final = 100
 LONGEST_DENIAL_MS: Final = 600
+GIVEN_AGAIN_MS: Final = 1000
+"""How often all rights are given once there are no more changes."""
 
 Right = tuple[ResourceType, str, PatternType, int]
 """What the clients may do with which resources."""
@@ -69,11 +74,26 @@ class Keeper:
 
     def start(self, then: Callable[[], None]) -> None:
         """Gives the clients their rights; then the others begin."""
-        self._give(RIGHTS, then)
+        self.is_settled = False
+
+        def given() -> None:
+            self._settle()
+            then()
+
+        self._give(RIGHTS, given)
+
+    def stop(self) -> None:
+        """There are no more changes. See the module."""
+
+        def again() -> None:
+            self._give(RIGHTS, lambda: self._view.world.at(GIVEN_AGAIN_MS, again))
+
+        self._view.world.at(GIVEN_AGAIN_MS, again)
 
     def act(self) -> None:
         """Begins one change, if none is under way."""
         if self.is_settled:
+            self.is_settled = False
             self._prng.choice((self._change_password, self._deny_for_a_while))()
 
     def _settle(self) -> None:
@@ -148,7 +168,6 @@ class Keeper:
         then: Callable[[], None],
     ) -> None:
         """Asks until it is done."""
-        self.is_settled = False
 
         def answered(answer: Entity | None) -> None:
             results = () if answer is None else results_of(answer)

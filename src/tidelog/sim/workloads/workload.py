@@ -172,7 +172,6 @@ class Workload:
             self._begin()
 
     def _begin_with_rights(self) -> None:
-        self._keeper.is_settled = True
         if not self._stopped:
             self._begin()
             self._now_and_then(self._swarm.rights_gap_ms, self._keeper.act)
@@ -218,6 +217,8 @@ class Workload:
     def stop(self) -> None:
         """No new writes, and no changes of topics."""
         self._stopped = True
+        if self._swarm.secured:
+            self._keeper.stop()
         for client in self._writers:
             client.stop()
         self._members.stop()

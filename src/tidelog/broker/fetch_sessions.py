@@ -74,7 +74,7 @@ class FetchSessions:
         FETCH_SESSION_TOPIC_ID_ERROR, which are top-level errors of the response.
         """
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            self._end(request.session_id)
+            self.end(request.session_id)
             interest = interest_of(request.partitions, by_id=uses_topic_ids, standing=False)
             if request.session_epoch == FINAL_EPOCH:
                 return None, interest
@@ -88,7 +88,8 @@ class FetchSessions:
             session.interest.drop(forgotten)
         return session, session.interest
 
-    def _end(self, session_id: int) -> None:
+    def end(self, session_id: int) -> None:
+        """Forgets a session, if it is known."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.interest.end()
@@ -98,7 +99,7 @@ class FetchSessions:
         if session is None:
             raise ProtocolError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.next_epoch != request.session_epoch:
-            self._end(request.session_id)
+            self.end(request.session_id)
             raise ProtocolError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.interest.by_id != uses_topic_ids:
             raise ProtocolError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
@@ -136,7 +137,7 @@ class FetchSessions:
         worth = (victim.privileged, len(victim.interest.wanted))
         if not idle and worth >= (privileged, partition_count):
             return False
-        self._end(victim.session_id)
+        self.end(victim.session_id)
         return True
 
     def close(

@@ -3,7 +3,8 @@
 | quota | counted | the client waits |
 | --- | --- | --- |
 | `producer_byte_rate` | the bytes of a Produce, when it comes | as long as the excess takes |
-| `consumer_byte_rate` | the bytes of a fetch's answer | likewise |
+| `consumer_byte_rate` | the bytes of a fetch's answer | likewise, and is refused for a second at \
+most |
 | `request_percentage` | time of loop and of `Compute`, measured outside | for a second at most |
 | `controller_mutation_rate` | partitions that are created or deleted | until its debt is paid |
 | `connection_creation_rate` | connections of an address | for a second at most, and is cut |
@@ -11,8 +12,10 @@
 The request that goes beyond a quota is carried out. Its answer leaves when it is ready, with the
 pause in `throttle_time_ms`, and none of the connection's further requests is handled before that
 time is over (`Connections.mute`). A client that keeps the pause by itself notices nothing; one that
-does not waits in its socket, and nothing is dropped. Where Kafka answers a fetch beyond the quota
-without its records, the answer here has them, and the pause lies behind it.
+does not waits in its socket, and nothing is dropped. A fetch that comes while its client is beyond
+the quota is answered without records: an answer may be as large as a batch is, which is much of
+what a small quota allows. Kafka reads first, and leaves the records out if they go beyond it; here
+they leave, and the pause lies behind them.
 
 Nodes that copy records or keep the quorum are not clients: nothing is counted on the listeners
 between nodes, nor of what needs CLUSTER_ACTION, nor of the fetch of a follower
@@ -103,6 +106,15 @@ class Throttling:
         if limits.fetch is None:
             return most
         return max(1, min(most, int(limits.fetch.bound * LEAST_WINDOW_MS / 1000)))
+
+    def refuses_fetch(self, context: RequestContext, now: Instant) -> bool:
+        """Whether a consumer's fetch gets no records, because its client is beyond its quota."""
+        if not self.is_on or context.listener in self._exempt:
+            return False
+        limit = self._limits_of(context, now).fetch
+        pause_ms = 0 if limit is None else limit.meter.refusal_ms(limit.bound, now)
+        self._pause(context, FETCH, min(LONGEST_PAUSE_MS, pause_ms), now)
+        return pause_ms > 0
 
     def on_fetched(self, context: RequestContext, answer: list[Chunk], now: Instant) -> None:
         """The framed answer to a consumer's fetch is there."""

@@ -5,7 +5,8 @@ at least ten seconds. So a client that was silent may use ten seconds of its quo
 recorded first and compared then: the request that goes beyond the quota is carried out, and its
 client waits for as long as the excess takes at the quota's rate. Over ten seconds a client with one
 connection, whose requests are at most a twentieth of what the quota allows in a second, gets at
-most a tenth more than its quota; in the long run so do all who wait (*QuotaInTheLongRun*).
+most a tenth more than its quota; in the long run so do all who wait (*QuotaInTheLongRun*). Fetches
+are refused beyond the quota, so their size does not matter.
 
 Kafka counts whole samples that have not begun yet, so its rate falls by up to a tenth within each
 second and jumps back; here it does not, which makes the first pauses a little longer.
@@ -51,6 +52,19 @@ class RateMeter:
             return 0
         covered_ms = max(now - window.samples[0][0], LEAST_WINDOW_MS)
         return max(0, round(window.total * 1000 / bound - covered_ms))
+
+    def refusal_ms(self, bound: float, now: Instant) -> int:
+        """How long until the rate is within the bound, or a sample goes, if nothing more comes; 0
+        within the bound. It is longer than `pause_ms` while less than ten seconds are covered."""
+        window = self._window
+        window.forget(now)
+        if not window.samples:
+            return 0
+        oldest = window.samples[0][0]
+        covered_ms = window.total * 1000 / bound
+        if covered_ms <= max(now - oldest, LEAST_WINDOW_MS):
+            return 0
+        return max(1, round(oldest + min(covered_ms, window.window_ms) - now))
 
     def is_idle(self, now: Instant) -> bool:
         """Whether it is like a new one."""

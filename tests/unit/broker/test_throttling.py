@@ -101,7 +101,7 @@ def test_a_closed_connection_is_forgotten(node: OneNode) -> None:
     node.advance(60_000)
 
 
-def test_a_consumer_gets_what_it_asked_for_and_the_pause_lies_behind_it(node: OneNode) -> None:
+def test_a_consumer_gets_what_it_asked_for_and_then_nothing_beyond_its_quota(node: OneNode) -> None:
     producer = node.client()
     for _ in range(3):
         produce(producer)
@@ -110,9 +110,32 @@ def test_a_consumer_gets_what_it_asked_for_and_the_pause_lies_behind_it(node: On
     answer = fetch(wire, 12, request(wanted(node)))
     assert answer.partitions[0].records_bytes > 5_000
     assert answer.throttle_ms > 0
-    began = node.now
-    assert fetch(wire, 12, request(wanted(node))).throttle_ms > answer.throttle_ms
-    assert node.now - began >= answer.throttle_ms
+    began, pauses_ms = node.now, [answer.throttle_ms]
+    while not (answer := fetch(wire, 12, request(wanted(node)))).partitions:
+        pauses_ms.append(answer.throttle_ms)
+    assert len(pauses_ms) > 1 and max(pauses_ms[1:]) <= 1000
+    assert answer.partitions[0].records_bytes > 5_000
+    assert node.now - began >= 10_000
+
+
+def test_a_refused_fetch_leaves_its_session_as_it_was(node: OneNode) -> None:
+    """To one that asks for a session: that there is none. The next one asks again."""
+    producer = node.client()
+    for _ in range(3):
+        produce(producer)
+    wire, whole = node.client(), request(wanted(node), session_epoch=0)
+    session_id = fetch(wire, 12, whole).session_id
+    set_quota(node, consumer_byte_rate=500)
+    assert session_id and fetch(node.client(), 12, request(wanted(node))).throttle_ms
+    later = {"session_id": session_id, "session_epoch": 1}
+    answer = fetch(wire, 12, request(wanted(node), **later))
+    assert (answer.session_id, answer.partitions) == (session_id, []) and answer.throttle_ms
+    refused = fetch(node.client(), 12, whole)
+    assert (refused.session_id, refused.partitions) == (0, [])
+    assert len(node.broker.fetch_sessions) == 1
+    node.advance(60_000)
+    (found,) = fetch(wire, 12, request(session_id=session_id, session_epoch=2)).partitions
+    assert found.records_bytes > 5_000
 
 
 def test_an_answer_is_at_most_ten_seconds_of_the_quota(node: OneNode) -> None:

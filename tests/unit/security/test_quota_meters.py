@@ -41,6 +41,22 @@ def test_over_ten_seconds_a_quota_is_kept_within_a_tenth(amount: int) -> None:
     assert amount * len(used) == pytest.approx(60_000, rel=0.1)
 
 
+@pytest.mark.parametrize("amount", [16, 250, 1000])
+def test_refusals_keep_a_quota_however_much_comes_at_once(amount: int) -> None:
+    """QuotaInTheLongRun: of a client that asks again as soon as it may, and gets nothing while it
+    is beyond the quota."""
+    meter, now, used = RateMeter(), 0, []
+    while now < 60_000:
+        refusal_ms = meter.refusal_ms(1000, at(now))
+        if not refusal_ms:
+            meter.record(amount, at(now))
+            used.append(now)
+        now += max(1, min(1000, refusal_ms), meter.pause_ms(1000, at(now)))
+    for begin in range(0, 50_000, 500):
+        assert amount * sum(begin <= ms < begin + 10_000 for ms in used) <= 11_000
+    assert amount * len(used) == pytest.approx(60_000, rel=0.1)
+
+
 def test_a_bucket_is_as_kafkas() -> None:
     """Measured on Apache Kafka 4.3.1: one a second, topics of five partitions."""
     bucket = TokenBucket()

@@ -91,6 +91,9 @@ def handle(
     except ProtocolError as fault:
         context.fill(_packed(context, FetchResponse(0, fault.code, 0, [])))
         return
+    if request.replica_id < 0 and node.throttling.refuses_fetch(context, now):
+        _answer_nothing(node, context, session, request)
+        return
     call = FetchCall(context, session, request.session_epoch <= 0)
     if not context.access.is_unlimited and request.replica_id < 0:
         interest, call.denied = _allowed(node, context.access, session, interest, request)
@@ -171,6 +174,19 @@ def _bounded(
         max_bytes = node.throttling.most_fetched_bytes(context, max_bytes, now)
     # As Kafka: a client that wants more than it may get does not wait in vain.
     return request._replace(max_bytes=max_bytes, min_bytes=min(request.min_bytes, max_bytes))
+
+
+def _answer_nothing(
+    node: Node, context: RequestContext, session: FetchSession | None, request: FetchRequest
+) -> None:
+    """No records, because of a quota. To a request for a session that says that there is none, as
+    in Kafka: an answer that makes one lists all partitions (KIP-219)."""
+    session_id = 0
+    if session is not None and request.session_epoch > 0:
+        session_id = session.session_id
+    elif session is not None:
+        node.fetch_sessions.end(session.session_id)
+    context.fill(_packed(context, FetchResponse(0, ErrorCode.NONE, session_id, [])))
 
 
 def _refusal(interest: Interest, code: ErrorCode) -> FetchResponse:

@@ -373,6 +373,21 @@ thousand partitions take."""
 READ_BUFFER_BYTES: Final = 256 << 10
 """The driver's one read buffer, shared by all connections: the most one `Received` carries."""
 
+ENOUGH_READ_BYTES: Final = 512 << 10
+"""What a turn reads of all connections before those rest that bring much."""
+
+LARGE_READ_BYTES: Final = 16 << 10
+"""Much: no small request, and no part of a handshake."""
+
+RESTS_ENDED_PER_TURN: Final = 2
+"""Clients that are read again in one turn; the others wait for theirs."""
+
+CROWDED_RESTS: Final = 8
+"""With more clients than this at rest, each is read in smaller pieces."""
+
+CROWDED_READ_BYTES: Final = 64 << 10
+"""Those pieces: with TLS, a turn decrypts two of them in half a millisecond."""
+
 MAX_STORE_BYTES: Final = 4 << 20
 """A file with keys or certificates that is larger is refused: the authorities of a whole JVM take
 half a megabyte."""
@@ -387,7 +402,7 @@ them is cut."""
 MAX_HANDSHAKES_PER_HOST: Final = 500
 """The same of one address, so that one host alone cannot cut those of the others."""
 
-HANDSHAKE_STEPS_PER_TURN: Final = 4
+HANDSHAKE_STEPS_PER_TURN: Final = 2
 """Steps of handshakes, of a quarter of a millisecond each or more, before the node looks at its
 other connections again; the peers behind them wait."""
 

@@ -2,7 +2,9 @@
 
 Reading: all connections share one buffer, because libuv asks for a buffer, fills it and reports
 it without running anything in between. The core copies what it keeps. libuv would go on for as long
-as the buffer is full each time, so one that fills it rests until the others have been read.
+as the buffer is full each time, so one that fills it rests until the others have been read. So does
+one that brings much in a turn that has read enough; accepted ones then go on in turn, a few in each
+turn of the loop (`Rests`), because clients may be many.
 
 Writing: bytes go to the transport as they are; a file slice goes out by `sendfile` while the
 socket takes it, else in pieces through the transport. What the peer does not take waits in
@@ -30,6 +32,7 @@ from tidelog.env.disk import FileSlice
 from tidelog.env.effects import Chunk, CloseReason
 from tidelog.errors import StorageError
 from tidelog.limits import READ_BUFFER_BYTES, WRITE_HIGH_WATER_BYTES
+from tidelog.runtime.rests import Rests
 
 _PIECE_BYTES: Final = 256 << 10
 _HAS_SENDFILE: Final = sys.platform == "linux"
@@ -39,6 +42,8 @@ _UNSENT_IN_KERNEL: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 class Owner(Protocol):
     """The driver, as its connections see it."""
+
+    rests: Rests
 
     def on_made(self, connection: "Connection") -> None:
         """The transport is there."""
@@ -75,8 +80,8 @@ class Connection(asyncio.BufferedProtocol):
         "peer_host",
     )
 
-    # Where every connection's reads land; see the module's text.
-    _shared = memoryview(bytearray(READ_BUFFER_BYTES))
+    plain = memoryview(bytearray(READ_BUFFER_BYTES))
+    """Where every connection's plain bytes land; see the module's text."""
 
     def __init__(self, owner: Owner, connection_id: int, listener: str | None) -> None:
         self._owner = owner
@@ -131,16 +136,20 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.on_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._shared
+        return self._owner.rests.part_of(self.plain, is_client=self.listener is not None)
 
     def buffer_updated(self, nbytes: int) -> None:
+        rests = self._owner.rests
+        if self.known_to_core and rests.is_due(nbytes):
+            self._rests = True
+            self._update_reading()
+            rests.begin(self._end_rest, is_client=self.listener is not None)
+        self.deliver(nbytes)
+
+    def deliver(self, size_bytes: int) -> None:
+        """So many plain bytes are in the buffer."""
         if self.known_to_core:
-            if nbytes == READ_BUFFER_BYTES:
-                # There may be more; others are read first.
-                self._rests = True
-                self._update_reading()
-                asyncio.get_running_loop().call_soon(self._end_rest)
-            self._owner.on_received(self, self._shared[:nbytes])
+            self._owner.on_received(self, self.plain[:size_bytes])
 
     def _end_rest(self) -> None:
         self._rests = False

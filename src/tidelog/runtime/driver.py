@@ -39,6 +39,7 @@ from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.handshakes import Handshakes
 from tidelog.runtime.log_lines import LogLines
 from tidelog.runtime.network import Network
+from tidelog.runtime.rests import Rests
 from tidelog.runtime.tls import TlsTransport
 from tidelog.runtime.turn_times import TurnTimes
 
@@ -95,6 +96,8 @@ class Driver:
         self._network = network
         # TLS handshakes under way.
         self.handshakes = Handshakes(loop)
+        # Connections that have brought much.
+        self.rests = Rests(loop)
         # By the number of their disks: one that hangs or has failed does not keep the others.
         self._flushers = dict(self._make_flushers(disks))
         self._computing = Computing(
@@ -251,6 +254,7 @@ class Driver:
 
     def _tick(self) -> None:
         self._tick_due = False
+        self.rests.end_turn()
         if self._stopped:
             return
         self.counters.ticks += 1

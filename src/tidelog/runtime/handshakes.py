@@ -14,8 +14,9 @@ Those that this node dials are not counted against the bounds, which are for str
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from tidelog.limits import (
@@ -24,6 +25,7 @@ from tidelog.limits import (
     MAX_HANDSHAKES,
     MAX_HANDSHAKES_PER_HOST,
 )
+from tidelog.runtime.line import Line
 
 
 class Handshaking(Protocol):
@@ -62,8 +64,8 @@ class Handshakes:
         self._under_way: dict[Handshaking, float] = {}
         # How many of them each address has, of accepted ones.
         self._by_host: Counter[str] = Counter()
-        # Those that have something to do.
-        self._ready: deque[Handshaking] = deque()
+        # Steps that can be taken.
+        self._steps = Line(loop, HANDSHAKE_STEPS_PER_TURN)
         # Whether `_expire` is due.
         self._timer: asyncio.TimerHandle | None = None
         # Since the start; for metrics.
@@ -84,9 +86,7 @@ class Handshakes:
 
     def on_ready(self, one: Handshaking) -> None:
         """It can go on; its `step` follows in its turn."""
-        self._ready.append(one)
-        if len(self._ready) == 1:
-            self._loop.call_soon(self._run)
+        self._steps.append(partial(self._step, one))
 
     def end(self, one: Handshaking, *, done: bool) -> None:
         """Its handshake has ended, one way or the other."""
@@ -109,13 +109,9 @@ class Handshakes:
     def __len__(self) -> int:
         return len(self._under_way)
 
-    def _run(self) -> None:
-        for _ in range(min(HANDSHAKE_STEPS_PER_TURN, len(self._ready))):
-            one = self._ready.popleft()
-            if one in self._under_way:
-                one.step()
-        if self._ready:
-            self._loop.call_soon(self._run)
+    def _step(self, one: Handshaking) -> None:
+        if one in self._under_way:
+            one.step()
 
     def _expire(self) -> None:
         now = self._loop.time()

@@ -170,6 +170,16 @@ def prepare(cluster: LocalCluster, attacked: int) -> None:
         bait.flush(PATIENCE_S)
 
 
+def limit(cluster: LocalCluster, quotas: Sequence[str]) -> None:
+    """Gives the attackers' user quotas."""
+    if quotas:
+        pairs = (quota.split("=") for quota in quotas)
+        with AdminClient(
+            cluster.bootstrap_servers.split(","), security=cluster.security.client()
+        ) as admin:
+            admin.quotas.alter({"user": "guest"}, {name: float(value) for name, value in pairs})
+
+
 def attack(cluster: LocalCluster, attacked: int, kind: str, seconds: float) -> dict[str, Any]:
     """Runs one to its end; what it has done."""
     order = {
@@ -184,6 +194,7 @@ def attack(cluster: LocalCluster, attacked: int, kind: str, seconds: float) -> d
         text=True,
         timeout=seconds + PATIENCE_S,
         check=False,
+        start_new_session=True,
     )
     lines = ran.stdout.strip().splitlines() or [json.dumps({"error": ran.stderr[-300:]})]
     done: dict[str, Any] = json.loads(lines[-1])
@@ -242,7 +253,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.attack", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60, help="of each attack")
     parser.add_argument("--kinds", default=",".join(KINDS), help="which attacks, in which order")
-    parser.add_argument("--quota", help="of users, e.g. producer_byte_rate=5000000")
+    parser.add_argument(
+        "--quotas", nargs="*", default=[], help="of the attackers, e.g. producer_byte_rate=5000000"
+    )
     parser.add_argument("--json", type=Path, help="write the result here as well")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="attack-") as directory:
@@ -251,6 +264,7 @@ def main() -> int:
             3, data_dir=place, secure=True, profile="default", config=EVENTS
         ) as cluster:
             prepare(cluster, attacked=1)
+            limit(cluster, options.quotas)
             rows, _ = measure(cluster, options.kinds.split(","), options.seconds)
     return report(rows, options.json)
 

@@ -2,9 +2,10 @@
 
 - `members`: 1,000 groups of 5 members each (KIP-848, one topic of 6 partitions) on three nodes, in
   a process of its own, on 48 connections. How long until all of them are stable; how many
-  heartbeats a second are answered without an error, each member one every 5 s as the broker asks;
-  the largest node's memory; p99 of acks=all produces to another topic, one every 10 ms, before
-  there was a group and while all of them are there.
+  heartbeats a second are answered without an error, each member one every 5 s as the broker asks,
+  evenly over that time, because members do not know of each other; the largest node's memory; p99
+  of acks=all produces to another topic, one every 10 ms, before there was a group and while all of
+  them are there.
 - `load`: a million records in the one partition of `__consumer_offsets`, of 100,000 keys, none of
   them compacted. Its leader stops cleanly, another one takes over: how long it answers that it
   loads, and p99 of produces to partitions that only the nodes that go on have, in that time.
@@ -156,10 +157,13 @@ def _beat_all(wire: Wire, nodes: dict[str, int], all_of: Sequence[_Member], over
         by_node[nodes[one.group]].append(one)
     done = 0
     while any(by_node.values()):
-        asked = []
-        for node_id, waiting in by_node.items():
-            for slot in range(min(CONNECTIONS, len(waiting))):
-                asked.append((node_id, slot, waiting.pop()))
+        # All connections at once, or one after the other.
+        slots = range(CONNECTIONS) if not over_s else (done % CONNECTIONS,)
+        asked = [
+            (node_id, slot, waiting.pop())
+            for node_id, waiting in by_node.items()
+            for slot in slots[: len(waiting)]
+        ]
         answers = wire.ask_all(
             [
                 (node_id, slot, K.CONSUMER_GROUP_HEARTBEAT, 1, one.beat())

@@ -370,10 +370,10 @@ MAX_SNAPSHOT_BYTES: Final = 1 << 30
 """A metadata snapshot that claims to be larger is not fetched: about a thousand times what ten
 thousand partitions take."""
 
-READ_BUFFER_BYTES: Final = 256 << 10
+READ_BUFFER_BYTES: Final = 512 << 10
 """The driver's one read buffer, shared by all connections: the most one `Received` carries."""
 
-ENOUGH_READ_BYTES: Final = 512 << 10
+ENOUGH_READ_BYTES: Final = 768 << 10
 """What a turn reads of all connections before those rest that bring much."""
 
 LARGE_READ_BYTES: Final = 16 << 10
@@ -452,6 +452,10 @@ MIN_KEYS_REFRESH_MS: Final = 10_000
 
 MAX_MEMBERS_PER_CONNECTION: Final = 100
 """Members of groups of which is remembered that they use a connection; a client is one or a few."""
+
+MAX_FAKE_CREDENTIALS: Final = 1024
+"""What users that do not exist would have, by their names: the one asked for longest ago is
+forgotten, and made again when it is asked for."""
 
 MAX_SALTED_KEYS: Final = 16
 """Salted passwords of the node's own logins; the oldest goes first."""

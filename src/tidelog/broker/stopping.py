@@ -73,11 +73,10 @@ class Stopping:
     def _is_due(self) -> bool:
         """Whether the broker is gone. It may also go by itself; a controller has no such step. What
         is loaded in part cannot be closed cleanly."""
-        if self.replicas.has_deletions or not self.directories.is_loaded:
-            return False
+        is_gone = self._is_requested
         if self.lifecycle is not None:
-            return self.lifecycle.state is BrokerState.GONE
-        return self._is_requested
+            is_gone = self.lifecycle.state is BrokerState.GONE
+        return is_gone and not self.replicas.has_deletions and self.directories.is_loaded
 
     def may_close(self, now: Instant) -> bool:
         """Whether the directories can be closed at the end of this tick; resigns first."""

@@ -40,6 +40,14 @@ _UNSENT_IN_KERNEL: Final = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 """The option that bounds what the kernel takes beyond what it may send; not every system has it."""
 
 
+def set_options(sock: socket.socket) -> None:
+    """Of a socket before it listens, or dials; accepted ones have those of their listener."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if _UNSENT_IN_KERNEL is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, _UNSENT_IN_KERNEL, WRITE_HIGH_WATER_BYTES)
+
+
 class Owner(Protocol):
     """The driver, as its connections see it."""
 
@@ -116,23 +124,14 @@ class Connection(asyncio.BufferedProtocol):
     # What the loop calls ----------------------------------------------------------------------
 
     def connection_made(self, transport: Any) -> None:
-        """Sets the socket's options and reports to the driver."""
+        """Reports to the driver."""
         self._transport = transport
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         self.certificate = transport.get_extra_info("peer_certificate")
         if transport.get_extra_info("ssl_object") is not None:
             self._sends_files = False
-        sock = transport.get_extra_info("socket")
         peer = transport.get_extra_info("peername")
         self.peer_host = str(peer[0]) if peer else ""
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            if _UNSENT_IN_KERNEL is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, _UNSENT_IN_KERNEL, WRITE_HIGH_WATER_BYTES)
-        except OSError:
-            # The peer has reset it already; connection_lost follows.
-            pass
         self._owner.on_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 
 from tidelog.env.effects import CloseReason
+from tidelog.runtime.connection import set_options
 
 
 async def dial(
@@ -48,6 +49,7 @@ async def _connect(loop: asyncio.AbstractEventLoop, host: str, port: int) -> soc
         sock = socket.socket(family, kind, protocol)
         sock.setblocking(False)
         try:
+            set_options(sock)
             await loop.sock_connect(sock, address)
             if sock.getsockname() == sock.getpeername():
                 raise ConnectionRefusedError("connected to itself")

@@ -6,6 +6,7 @@ from typing import Any
 
 from tidelog.errors import UsageError
 from tidelog.model import Endpoint
+from tidelog.runtime.connection import set_options
 
 
 def bind(endpoint: Endpoint) -> list[socket.socket]:
@@ -74,6 +75,7 @@ def _bind_one(family: socket.AddressFamily, address: Any) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        set_options(sock)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)

@@ -30,9 +30,11 @@ import hashlib
 import hmac
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.limits import (
+    MAX_FAKE_CREDENTIALS,
     MAX_SALTED_KEYS,
     MAX_SCRAM_ITERATIONS,
     MAX_SCRAM_TOKEN_BYTES,
@@ -98,9 +100,11 @@ class Accounts(Protocol):
         """With a delegation token."""
 
 
+@lru_cache(maxsize=MAX_FAKE_CREDENTIALS)
 def fake_credential(mechanism: Mechanism, name: str, secret: bytes) -> ScramCredential:
     """What a user that does not exist has instead: the same salt each time, and keys that no
-    password leads to."""
+    password leads to. It is made for each name that is asked for, whether it exists or not, so that
+    the time says nothing."""
     digest = DIGESTS[mechanism]
     text = f"{mechanism},{name}".encode()
     salt = salt_of(hmac.digest(secret, b"salt," + text, hashlib.sha256))

@@ -26,6 +26,7 @@ def read(rests: Rests, size_bytes: int, *, is_client: bool = True) -> bool:
 def test_a_full_buffer_rests_and_so_does_much_in_a_turn_that_has_read_enough() -> None:
     rests = Rests(Loop())
     assert read(rests, READ_BUFFER_BYTES)
+    rests.end_turn()
     assert not read(rests, READ_BUFFER_BYTES - 1)
     assert not read(rests, LARGE_READ_BYTES - 1)
     assert read(rests, ENOUGH_READ_BYTES - READ_BUFFER_BYTES)

@@ -6,9 +6,10 @@
   evenly over that time, because members do not know of each other; the largest node's memory; p99
   of acks=all produces to another topic, one every 10 ms, before there was a group and while all of
   them are there.
-- `load`: a million records in the one partition of `__consumer_offsets`, of 100,000 keys, none of
-  them compacted. Its leader stops cleanly, another one takes over: how long it answers that it
-  loads, and p99 of produces to partitions that only the nodes that go on have, in that time.
+- `load`: a million records in the one partition of `__consumer_offsets`, of 1,000 groups with 100
+  partitions each, none of them compacted. Its leader stops cleanly, another one takes over: how
+  long it answers that it loads, and p99 of produces to partitions that only the nodes that go on
+  have, in that time.
 """
 
 import multiprocessing
@@ -41,8 +42,8 @@ BEAT_S: Final = 5.0
 SPAN_S: Final = 20.0
 PAUSE_S: Final = 0.01
 LOADED: Final = 1_000_000
-OFFSETS_GROUPS: Final = 100
-OFFSETS_PARTITIONS: Final = 1000
+OFFSETS_GROUPS: Final = 1000
+OFFSETS_PARTITIONS: Final = 100
 READY_S: Final = 300
 
 

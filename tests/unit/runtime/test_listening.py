@@ -6,6 +6,7 @@ import socket
 import pytest
 
 from tidelog.errors import UsageError
+from tidelog.limits import WRITE_HIGH_WATER_BYTES
 from tidelog.model import Endpoint
 from tidelog.runtime.listening import bind, close_all, listen_failure
 
@@ -51,3 +52,16 @@ def test_a_listener_can_be_bound_again_after_its_connections_closed() -> None:
     client.close()
     first.close()
     close_all(bind(Endpoint("P", "127.0.0.1", port)))
+
+
+def test_accepted_sockets_have_the_options_of_their_listener() -> None:
+    """Small answers leave at once, dead peers are found, and the kernel takes no megabytes."""
+    (listener,) = bind(Endpoint("PLAINTEXT", "127.0.0.1", 0))
+    with listener:
+        listener.listen()
+        listener.setblocking(True)
+        with socket.create_connection(listener.getsockname()), listener.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            kept = accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT)
+            assert kept == WRITE_HIGH_WATER_BYTES

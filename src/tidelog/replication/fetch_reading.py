@@ -253,16 +253,12 @@ class Reading:
         self,
         want: FetchPartition,
         code: ErrorCode,
-        log_start: int = NO_OFFSET,
+        offsets: tuple[int, int, int] = (NO_OFFSET, NO_OFFSET, NO_OFFSET),
         diverging: EpochEndOffset | None = None,
     ) -> FetchedPartition:
-        """The answer of a partition that is not read.
-
-        The follower does not look at the high watermark of a divergence, so it must not be counted
-        as sent: a fetch session mentions only what changed since it was sent."""
+        """The answer of a partition that is not read."""
         self.at_once = True
         place = want.topic, want.topic_id, want.partition
-        offsets = NO_OFFSET, NO_OFFSET, log_start
         # As in Kafka, null only beside what a replica answers.
         aborted: list[AbortedTransaction] | None = [] if code in _ABOUT_NO_REPLICA else None
         return FetchedPartition(*place, code, *offsets, [], 0, diverging, aborted=aborted)
@@ -298,8 +294,7 @@ class Reading:
         if last_epoch != NO_EPOCH:
             diverging = _divergence(log, want)
             if diverging is not None:
-                start = log.log_start_offset
-                return self._refuse(want, ErrorCode.NONE, start, diverging)
+                return self._refuse(want, ErrorCode.NONE, self._beside_divergence(log), diverging)
         if not log.log_start_offset <= fetch_offset <= log_end:
             return self._refuse(want, ErrorCode.OFFSET_OUT_OF_RANGE)
         if leadership is None or remote is None:
@@ -312,6 +307,15 @@ class Reading:
         if log.config.leader_replication_throttled_replicas:
             return self._answer_throttled(partition, leadership, want)
         return self._answer(log, want, log_end)
+
+    def _beside_divergence(self, log: Log) -> tuple[int, int, int]:
+        """High watermark, last stable offset and log start.
+
+        A follower does not look at the high watermark of a divergence, so it must not be counted
+        as sent: a fetch session mentions only what changed since it was sent."""
+        if self._by_follower:
+            return NO_OFFSET, NO_OFFSET, log.log_start_offset
+        return log.high_watermark, log.last_stable_offset, log.log_start_offset
 
     def _lacks_high_watermark(self, log: Log, want: FetchPartition) -> bool:
         """Whether a follower asks for a newer high watermark, which its log reaches."""

@@ -199,6 +199,18 @@ def test_divergence_is_answered_and_nothing_noted(cluster: Cluster) -> None:
     assert remote(cluster).log_end_offset == 2
 
 
+def test_a_consumer_in_another_history_gets_the_high_watermark(cluster: Cluster) -> None:
+    append(cluster, b"a", b"b")
+    cluster.feed.change("orders", leader=1, isr=(1,))
+    cluster.run(0)
+    append(cluster, b"c")
+    (answer,) = Reader(cluster).fetch(want(offset=3, epoch=1, last_epoch=0))
+    assert (answer.diverging_epoch, answer.records_bytes) == ((0, 2), 0)
+    log = cluster.brokers[1].log("orders")
+    assert (log.high_watermark, log.log_start_offset) == (3, 0)
+    assert (answer.high_watermark, answer.last_stable_offset, answer.log_start_offset) == (3, 3, 0)
+
+
 def test_an_unknown_last_epoch_is_out_of_range(cluster: Cluster) -> None:
     """There is nothing to compare with; so is an offset below the log start."""
     append(cluster, b"a", b"b")

@@ -78,6 +78,12 @@ HAS_LATER_PARTS: Final = frozenset(
 PREPARING: Final = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
 
+def can_be_repeated(step: Step) -> bool:
+    """Whether it changes nothing and means the same when it is sent again. A fetch within a session
+    does not: the broker expects the next one."""
+    return step.key in READS and step.body.get("session_epoch", 0) <= 0
+
+
 class Outcome(NamedTuple):
     """How a sequence ended."""
 
@@ -229,7 +235,7 @@ class Pair:
         )
 
     def _worth_repeating(self, step: Step) -> list[Side]:
-        if step.key in READS:
+        if can_be_repeated(step):
             return [side for side in self.sides if side.answers.get(step.number) != CLOSED]
         return [side for side in self.sides if error_codes(side.answers.get(step.number)) & PASSING]
 

@@ -258,6 +258,15 @@ KNOWN: Final[tuple[Known, ...]] = (
         "An election of an unknown kind is INVALID_REQUEST, also with nothing to elect.",
         lambda step, difference: not step.body["topic_partitions"],
     ),
+    Known(
+        K.ELECT_LEADERS,
+        "replica_election_results",
+        "Asked for all partitions, Kafka names every topic, also those of which it has nothing to "
+        "say. Tidelog names topics with partitions that were to change.",
+        lambda step, difference: (
+            step.body["topic_partitions"] is None and difference.tidelog == "[]"
+        ),
+    ),
 )
 
 

@@ -7,12 +7,13 @@ for exchange in wire_corpus():
 import base64
 import gzip
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _DATA = Path(__file__).parent / "data"
-_FILES = ("kafka-4.3.1-wire.jsonl.gz", "kafka-4.3.1-wire-internal.jsonl.gz")
+_CLIENTS, _NODES = "kafka-4.3.1-wire.jsonl.gz", "kafka-4.3.1-wire-internal.jsonl.gz"
 
 
 class Exchange(NamedTuple):
@@ -30,22 +31,28 @@ class Exchange(NamedTuple):
         return f"{self.api} {self.version} of {self.peer}"
 
 
-@cache
 def wire_corpus() -> tuple[Exchange, ...]:
     """All exchanges, those with clients first."""
-    exchanges = []
-    for name in _FILES:
-        with gzip.open(_DATA / name, "rt") as lines:
-            for line in lines:
-                said = json.loads(line)
-                exchanges.append(
-                    Exchange(
-                        said["api_key"],
-                        said["api"],
-                        said["version"],
-                        said.get("client") or said["to"],
-                        base64.b64decode(said["request"]),
-                        base64.b64decode(said["response"] or ""),
-                    )
-                )
-    return tuple(exchanges)
+    return client_corpus() + _read(_NODES)
+
+
+def client_corpus() -> tuple[Exchange, ...]:
+    """Exchanges with clients, one client after another, each in its order."""
+    return _read(_CLIENTS)
+
+
+@cache
+def _read(name: str) -> tuple[Exchange, ...]:
+    with gzip.open(_DATA / name, "rt") as lines:
+        return tuple(_exchange(json.loads(line)) for line in lines)
+
+
+def _exchange(said: Mapping[str, Any]) -> Exchange:
+    return Exchange(
+        said["api_key"],
+        said["api"],
+        said["version"],
+        said.get("client") or said["to"],
+        base64.b64decode(said["request"]),
+        base64.b64decode(said["response"] or ""),
+    )

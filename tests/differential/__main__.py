@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tests.differential.comparison import error_codes
 from tests.differential.generator import DRAWS, draw_sequence
+from tests.differential.recorded import recorded_sequences
 from tests.differential.running import PASSING, Outcome, Pair
 from tests.differential.shrinking import shrink
 from tests.differential.sides import Side
@@ -135,9 +136,12 @@ class Search:
         self.found: Counter[tuple[str, ...]] = Counter()
         self.passing = 0
 
-    def run(self, seed: int) -> None:
+    def draw(self, seed: int) -> None:
+        """One sequence that is drawn."""
+        self.run(f"seed {seed}", draw_sequence(seed, self._versions))
+
+    def run(self, what: str, steps: Sequence[Step]) -> None:
         """One sequence."""
-        steps = draw_sequence(seed, self._versions)
         outcome = self._pair.run(steps)
         self.steps += len(outcome.sent)
         for step in outcome.sent:
@@ -152,7 +156,7 @@ class Search:
         met = [dict(side.answers) for side in self._pair.sides]
         if _kind(self._pair.run(upto)) != kind:
             self.passing += 1
-            print(f"seed {seed}: a difference that did not come again: {kind}")
+            print(f"{what}: a difference that did not come again: {kind}")
             _print_answered(upto, met)
             return
         self.found[kind] += 1
@@ -162,7 +166,7 @@ class Search:
                 upto, lambda fewer: _kind(self._pair.run(fewer)) == kind, SHRINKING_TRIES
             )
         again = self._pair.run(fewest)
-        print(f"\nseed {seed}: {' '.join(kind)}")
+        print(f"\n{what}: {' '.join(kind)}")
         for step in fewest:
             print(f"    {shown(step)}")
         if again.step is not None:
@@ -199,6 +203,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.differential", description=__doc__)
     parser.add_argument("--seed", type=int, help="of the first sequence; fresh by default")
     parser.add_argument("--steps", type=int, default=20_000)
+    parser.add_argument("--only", choices=("recorded", "drawn"), help="both by default")
     parser.add_argument("--base-port", type=int, default=0)
     parser.add_argument("--kafka", help="the address of a broker that runs already")
     parser.add_argument("--tidelog", help="the same")
@@ -207,26 +212,34 @@ def main() -> int:
     options = parser.parse_args()
     seed = random.SystemRandom().getrandbits(31) if options.seed is None else options.seed
     print(f"first seed {seed}", flush=True)
+    recorded = {} if options.only == "drawn" else recorded_sequences()
+    wanted = 0 if options.only == "recorded" else options.steps
     begun = time.monotonic()
     with both_brokers(options.base_port, options.kafka, options.tidelog) as pair:
         search = Search(pair, shrinks=not options.no_shrinking)
-        number = 0
-        while search.steps < options.steps:
+        for client, steps in recorded.items():
+            search.run(client, steps)
+        again, number = search.steps, 0
+        while search.steps - again < wanted:
             before = search.steps
-            search.run(seed + number)
+            search.draw(seed + number)
             number += 1
             if search.steps // REPORTED_EACH > before // REPORTED_EACH:
                 print(f"{search.steps:,} steps, {time.monotonic() - begun:.0f} s", flush=True)
     took = time.monotonic() - begun
     tried = {key for key, _ in search.sent if key in {int(one) for one in DRAWS}}
-    print(f"\n{search.steps} steps in {number} sequences, {len(tried)} APIs, {took:.0f} s")
+    known = sum(map(len, recorded.values()))
+    print(f"\n{again} of {known} recorded steps in {len(recorded)} sequences")
+    print(f"{search.steps - again} drawn steps in {number} sequences")
+    print(f"{search.steps} steps, {len(tried)} APIs, {took:.0f} s")
     print(f"{search.passing} differences did not come again")
     for kind, count in search.found.most_common():
         print(f"{count:>6} times {' '.join(kind)}")
     print(f"{len(search.found)} differences that are not known")
     if options.json is not None:
         rows = [[key, version, count] for (key, version), count in sorted(search.sent.items())]
-        options.json.write_text(json.dumps({"seed": seed, "steps": search.steps, "sent": rows}))
+        counts = {"seed": seed, "recorded": again, "steps": search.steps, "sent": rows}
+        options.json.write_text(json.dumps(counts))
     return 1 if search.found else 0
 
 

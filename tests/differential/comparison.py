@@ -140,7 +140,11 @@ def _canonical(value: Any, field: str, names: Names, prefix: str) -> Any:
 
 def _is_ours(row: Mapping[str, Any], prefix: str) -> bool:
     """Lists of everything that a broker has also hold what other runs left; the rows of other
-    answers have error codes."""
+    answers have error codes. Internal topics end where each broker's coordinators left them."""
+    if str(row.get("name")).startswith("__") and any(
+        "offset" in each for each in row["partitions"]
+    ):
+        return False
     for field in ("group_id", "transactional_id", "resource_name"):
         name = row.get(field)
         if isinstance(name, str) and "error_code" not in row and not name.startswith(prefix):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from tidelog.errors import ProtocolError
-from tidelog.records.batch import build_batch
+from tidelog.records.batch import HEADER_BYTES, build_batch, read_header, rebuild
 from tidelog.records.record import Record
 from tidelog.wire.api import ApiKey
 from tidelog.wire.codec import request_class
@@ -27,7 +27,7 @@ RECORDS_AT: Final = 1_700_000_000_000
 class Ref:
     """What the newest of these answers gave in a field; `otherwise` when none of them gave it."""
 
-    answers: tuple[tuple[int, tuple[str | int, ...]], ...]
+    answers: "tuple[tuple[int, Way], ...]"
     """Steps, the newest first, each with the way to the field."""
     otherwise: Any
     plus: int = 0
@@ -39,6 +39,10 @@ class Name:
     """A name of this run."""
 
     text: str
+
+
+Way = tuple[str | int | Name, ...]
+"""Through an answer: by field, by position in a list, or to the row that has a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,15 @@ class Batch:
     count: int
     transactional: bool
     damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBatch:
+    """A record batch that is there already, of another producer."""
+
+    data: bytes
+    producer_id: Any
+    producer_epoch: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +95,14 @@ def resolve(value: Any, answers: Answers, prefix: str) -> Any:
     if isinstance(value, Long):
         return prefix.ljust(value.length, "x")
     if isinstance(value, Ref):
-        return _found(value, answers)
+        return _found(value, answers, prefix)
     if isinstance(value, Batch):
         return _batch(value, lambda part: resolve(part, answers, prefix))
+    if isinstance(value, WrittenBatch):
+        producer = [
+            resolve(each, answers, prefix) for each in (value.producer_id, value.producer_epoch)
+        ]
+        return _of_producer(value.data, *producer)
     if isinstance(value, Mapping):
         return {name: resolve(each, answers, prefix) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
@@ -101,13 +119,16 @@ def has_long(value: Any) -> bool:
     )
 
 
-def _found(ref: Ref, answers: Answers) -> Any:
+def _found(ref: Ref, answers: Answers, prefix: str) -> Any:
     for number, path in ref.answers:
         value = answers.get(number)
         for part in path:
             try:
-                value = value[part]  # type: ignore[index]
-            except (KeyError, IndexError, TypeError):
+                if isinstance(part, Name):
+                    value = next(row for row in value if row["name"] == prefix + part.text)
+                else:
+                    value = value[part]
+            except (KeyError, IndexError, TypeError, StopIteration):
                 value = None
                 break
         if value not in NOTHING:
@@ -126,6 +147,11 @@ def _batch(batch: Batch, put_in: Callable[[Any], Any]) -> bytes:
         is_transactional=batch.transactional and producer_id >= 0,
     )
     return built[:-1] + bytes([built[-1] ^ 1]) if batch.damaged else built
+
+
+def _of_producer(data: bytes, producer_id: int, producer_epoch: int) -> bytes:
+    header = read_header(data)._replace(producer_id=producer_id, producer_epoch=producer_epoch)
+    return rebuild(header, data[HEADER_BYTES:])
 
 
 def shown(step: Step) -> str:
@@ -156,7 +182,7 @@ def _shown(value: Any) -> str:
         plus = f"{value.plus:+d}" if value.plus else ""
         field = value.answers[0][1][-1] if value.answers else repr(value.otherwise)
         return f"<{field} of {numbers}{plus}>"
-    if isinstance(value, Batch):
+    if isinstance(value, Batch | WrittenBatch):
         return f"Batch({_shown({each.name: getattr(value, each.name) for each in fields(value)})})"
     if isinstance(value, (str, bytes)) and len(value) > 30:
         return f"<{len(value)} long>"

@@ -43,6 +43,14 @@ def test_what_other_runs_left_is_not_compared():
     assert not compared([{"groups": [ours, theirs]}], [{"groups": [{"group_id": "b-g"}]}])
 
 
+def test_the_ends_of_internal_topics_are_not_compared():
+    def ended(*rows):
+        return [{"topics": [{"name": name, "partitions": [{"offset": end}]} for name, end in rows]}]
+
+    assert not compared(ended(("__state", 3), ("a-t", 5)), ended(("b-t", 5), ("__state", 4)))
+    assert compared(ended(("__state", 3), ("a-t", 5)), ended(("b-t", 6), ("__state", 3)))
+
+
 def test_aborted_transactions_count_as_far_as_both_have_records():
     first, second = ({"last_offset": each} for each in (3, 8))
     aborted = [{"producer_id": "<one>", "first_offset": 5}]
@@ -58,6 +66,13 @@ def test_a_reference_is_what_the_newest_answer_gave():
     assert resolve(ref, {1: {"id": "one"}, 3: {"members": [{"id": "x"}]}}, "") == "x"
     assert resolve(ref, {3: "the connection was closed"}, "") == "none"
     assert resolve(Ref(((1, ("epoch",)),), -1, 1), {1: {"epoch": 4}}, "") == 5
+
+
+def test_a_reference_to_a_row_finds_it_by_its_name():
+    ref = Ref(((1, ("topics", Name("t"), "id")),), b"")
+    rows = [{"name": "p-s", "id": b"1"}, {"name": "p-t", "id": b"2"}]
+    assert resolve(ref, {1: {"topics": rows}}, "p-") == b"2"
+    assert resolve(ref, {1: {"topics": rows[:1]}}, "p-") == b""
 
 
 def test_members_that_are_not_known_yet_are_ordered_by_their_clients():

@@ -53,7 +53,7 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_TEXT_BYTES
 from tidelog.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ConfigResource
 from tidelog.metadata.records import ClearElrRecord, MetadataRecord
-from tidelog.metadata.topic_names import code_of_unknown
+from tidelog.metadata.topic_names import name_fault
 from tidelog.model import NO_LEADER
 
 ConfigValues = Mapping[str, str | None]
@@ -136,18 +136,21 @@ def _decide_resource(
         kind = "group" if resource.resource_type == GROUP_RESOURCE else "topic"
         text = f"Default {kind} resources are not allowed."
         raise ProtocolError(ErrorCode.INVALID_REQUEST, text)
+    is_topic = resource.resource_type == TOPIC_RESOURCE
+    if is_topic and (fault := name_fault(resource.name)) is not None:
+        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {fault}.")
     if replaces:
         kept = {change.name for change in item.changes}
         written = {**{name: None for name in current if name not in kept}, **written}
     _validate(view, resource, written)
-    if resource.resource_type == TOPIC_RESOURCE and view.image.topic(resource.name) is None:
+    if is_topic and view.image.topic(resource.name) is None:
         text = f"The topic '{resource.name}' does not exist."
-        raise ProtocolError(code_of_unknown(resource.name), text)
+        raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
     records: list[MetadataRecord] = [
         config_record(resource, name, value) for name, value in written.items()
     ]
     if MIN_INSYNC_REPLICAS in written and view.image.elr_enabled:
-        topic = resource.name if resource.resource_type == TOPIC_RESOURCE else ""
+        topic = resource.name if is_topic else ""
         own = {name: v for name, v in {**current, **written}.items() if v is not None}
         image = replace(view.image, configs={**view.image.configs, resource: own})
         records += _forgotten_elrs(replace(view, image=image), topic)

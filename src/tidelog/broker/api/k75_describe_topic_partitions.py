@@ -2,7 +2,8 @@
 
 Topics come in name order from the cursor on, at most `response_partition_limit` partitions
 (never more than `limits.MAX_DESCRIBED_PARTITIONS`) a response; when more remain, the
-response ends with the next cursor. A cursor before the first partition is INVALID_REQUEST.
+response ends with the next cursor. A cursor before the first partition is INVALID_REQUEST, and so
+is one at a topic that is not among those that are asked for.
 """
 
 from bisect import bisect_left
@@ -30,7 +31,7 @@ _DESCRIBE: Final = on(Operation.DESCRIBE, ResourceType.TOPIC)
 
 def handle(node: HasImage, context: RequestContext, request: Entity, now: Instant) -> Pieces:
     """Answers one page, from the image of this moment."""
-    if request.cursor is not None and request.cursor.partition_index < 0:
+    if request.cursor is not None and _is_elsewhere(request.cursor, request.topics):
         rows = [topic_row(ErrorCode.INVALID_REQUEST, topic.name) for topic in request.topics]
         context.answer(reply(context.response_type, topics=rows))
         return
@@ -78,6 +79,12 @@ def handle(node: HasImage, context: RequestContext, request: Entity, now: Instan
             next_cursor = {"topic_name": name, "partition_index": indexes[len(page)]}
             break
     context.answer(reply(context.response_type, topics=topics.array(), next_cursor=next_cursor))
+
+
+def _is_elsewhere(cursor: Entity, topics: tuple[Entity, ...]) -> bool:
+    """Whether no answer of these topics, or of all when there are none, could have ended there."""
+    is_asked = not topics or any(topic.name == cursor.topic_name for topic in topics)
+    return cursor.partition_index < 0 or not is_asked
 
 
 def _partition(image: MetadataImage, index: int, partition: PartitionImage) -> dict[str, object]:

@@ -107,3 +107,10 @@ def test_a_cursor_before_the_first_partition(wide):
     response = ask(wide, "t", cursor=("t", -1))
     assert [error_of(each.error_code) for each in response.topics] == [ErrorCode.INVALID_REQUEST]
     assert pages(response) == [("t", [])]
+
+
+@pytest.mark.parametrize("names", [("a",), ("t", "a"), ("absent", "absent")])
+def test_a_cursor_at_a_topic_that_is_not_asked_for(wide, names):
+    response = ask(wide, *names, cursor=("b", 0))
+    assert pages(response) == [(name, []) for name in names]
+    assert {error_of(each.error_code) for each in response.topics} == {ErrorCode.INVALID_REQUEST}

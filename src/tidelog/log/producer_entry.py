@@ -15,7 +15,7 @@ from tidelog.model import NO_OFFSET, NO_TIMESTAMP
 from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
 
 _NO_SEQUENCE: Final = -1
-_NO_PRODUCER_EPOCH: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
 _NEVER_CHECKED: Final = -2
 
 
@@ -43,7 +43,7 @@ class ProducerEntry:
     """What is known of one producer id."""
 
     producer_id: int
-    producer_epoch: int = _NO_PRODUCER_EPOCH
+    producer_epoch: int = NO_PRODUCER_EPOCH
     batches: list[ProducerBatch] = field(default_factory=list)
     """Up to five of the current epoch, oldest first; empty after a marker that bumped the epoch."""
     coordinator_epoch: int = -1
@@ -83,18 +83,19 @@ class ProducerEntry:
             self.producer_epoch = producer_epoch
 
 
-def check_epoch(entry: ProducerEntry, header: BatchHeader) -> None:
-    """Raises `ProtocolError` when a batch or marker comes from a deposed producer."""
-    if header.producer_epoch < entry.producer_epoch:
-        sent, known = header.producer_epoch, entry.producer_epoch
-        detail = f"producer `{entry.producer_id}` sent epoch `{sent}`, known is `{known}`"
+def check_epoch(known: int, header: BatchHeader) -> None:
+    """Raises `ProtocolError` when a batch or marker comes from a producer of an epoch below the
+    known one, which was deposed."""
+    sent = header.producer_epoch
+    if sent < known:
+        detail = f"producer `{header.producer_id}` sent epoch `{sent}`, known is `{known}`"
         raise ProtocolError(ErrorCode.INVALID_PRODUCER_EPOCH, detail)
 
 
 def check_sequence(entry: ProducerEntry, header: BatchHeader) -> None:
     """Raises `ProtocolError` when the batch does not begin with the next sequence."""
     if header.producer_epoch != entry.producer_epoch:
-        if header.base_sequence == 0 or entry.producer_epoch == _NO_PRODUCER_EPOCH:
+        if header.base_sequence == 0 or entry.producer_epoch == NO_PRODUCER_EPOCH:
             return
         expected = 0
     else:

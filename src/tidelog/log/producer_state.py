@@ -20,7 +20,13 @@ from collections.abc import Sequence
 
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
-from tidelog.log.producer_entry import ProducerBatch, ProducerEntry, check_epoch, check_sequence
+from tidelog.log.producer_entry import (
+    NO_PRODUCER_EPOCH,
+    ProducerBatch,
+    ProducerEntry,
+    check_epoch,
+    check_sequence,
+)
 from tidelog.log.producer_snapshots import decode_snapshot, encode_snapshot
 from tidelog.log.producer_verification import Guards
 from tidelog.log.txn_index import AbortedTxn
@@ -68,6 +74,7 @@ class ProducerStates:
         Raises `ProtocolError` when it may not follow what is known."""
         entry = self.by_id.get(header.producer_id)
         if entry is None:
+            check_epoch(NO_PRODUCER_EPOCH, header)
             if self.guards.by_id and origin is AppendOrigin.CLIENT:
                 self.guards.check_sequence(header, is_known=False)
             return None
@@ -76,12 +83,12 @@ class ProducerStates:
                 duplicate = entry.find(header)
                 if duplicate is not None:
                     return duplicate
-                check_epoch(entry, header)
+                check_epoch(entry.producer_epoch, header)
                 check_sequence(entry, header)
             if self.guards.by_id:
                 self.guards.check_sequence(header, is_known=True)
         else:
-            check_epoch(entry, header)
+            check_epoch(entry.producer_epoch, header)
         if entry.txn_first_offset != NO_OFFSET and not header.is_transactional:
             what = f"has an open transaction from offset `{entry.txn_first_offset}`"
             detail = f"producer `{entry.producer_id}` {what} and sent a batch outside of it"
@@ -108,7 +115,7 @@ class ProducerStates:
         entry = self.by_id.get(header.producer_id)
         if entry is None:
             return
-        check_epoch(entry, header)
+        check_epoch(entry.producer_epoch, header)
         is_open = entry.txn_first_offset != NO_OFFSET
         if bumps_epoch and is_open and header.producer_epoch == entry.producer_epoch:
             epoch = header.producer_epoch

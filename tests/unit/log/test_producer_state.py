@@ -37,6 +37,14 @@ def test_unknown_producers_may_start_anywhere() -> None:
     assert Producer(ProducerStates()).send(4, 1_000) == 0
 
 
+@pytest.mark.parametrize("origin", [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR])
+def test_an_unknown_producer_has_no_epoch_below_none(origin: AppendOrigin) -> None:
+    """Goal: -1 is no epoch; below it a batch is refused even where nothing is known."""
+    producer = Producer(ProducerStates())
+    assert producer.send(-2, 0, origin=origin) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.send(-1, 0, origin=origin) == 0
+
+
 def test_epochs_fence_and_restart_sequences() -> None:
     """Goal: a lower epoch is INVALID_PRODUCER_EPOCH, a higher one must begin with 0."""
     producer = Producer(ProducerStates())

@@ -39,7 +39,7 @@ def test_unknown_producers_may_start_anywhere() -> None:
 
 @pytest.mark.parametrize("origin", [AppendOrigin.CLIENT, AppendOrigin.COORDINATOR])
 def test_an_unknown_producer_has_no_epoch_below_none(origin: AppendOrigin) -> None:
-    """Goal: -1 is no epoch; below it a batch is refused even where nothing is known."""
+    """Goal: -1 stands for none; below it a batch is refused even where nothing is known."""
     producer = Producer(ProducerStates())
     assert producer.send(-2, 0, origin=origin) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producer.send(-1, 0, origin=origin) == 0

@@ -121,7 +121,7 @@ def has_long(value: Any) -> bool:
 
 def _found(ref: Ref, answers: Answers, prefix: str) -> Any:
     for number, path in ref.answers:
-        value = answers.get(number)
+        value: Any = answers.get(number)
         for part in path:
             try:
                 if isinstance(part, Name):

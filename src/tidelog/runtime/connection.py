@@ -135,15 +135,25 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.on_made(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._owner.rests.part_of(self.plain, is_client=self.listener is not None)
+        return self.part_of(self.plain)
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.maybe_rest(nbytes)
+        self.deliver(nbytes)
+
+    # Reading, for TLS as well -----------------------------------------------------------------
+
+    def part_of(self, buffer: memoryview) -> memoryview:
+        """Where the next bytes from the socket go."""
+        return self._owner.rests.part_of(buffer, is_client=self.listener is not None)
+
+    def maybe_rest(self, size_bytes: int) -> None:
+        """So many bytes came from the socket: it rests if that is much."""
         rests = self._owner.rests
-        if self.known_to_core and rests.is_due(nbytes):
+        if rests.is_due(size_bytes):
             self._rests = True
             self._update_reading()
             rests.begin(self._end_rest, is_client=self.listener is not None)
-        self.deliver(nbytes)
 
     def deliver(self, size_bytes: int) -> None:
         """So many plain bytes are in the buffer."""

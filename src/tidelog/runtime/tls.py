@@ -22,7 +22,6 @@ from tidelog.env.effects import CloseReason
 from tidelog.limits import READ_BUFFER_BYTES, WRITE_HIGH_WATER_BYTES
 from tidelog.runtime.connection import Connection
 from tidelog.runtime.handshakes import Handshakes
-from tidelog.runtime.rests import Rests
 from tidelog.runtime.tls_filter import TlsFilter, reason_of
 
 _RECORD_BYTES: Final = 32 << 10
@@ -33,7 +32,6 @@ class Gate(Protocol):
     """The driver, as it sees connections that are in their handshake."""
 
     handshakes: Handshakes
-    rests: Rests
 
     def may_begin(self, connection: Connection) -> bool:
         """Whether an accepted connection stays, by the limits of connections."""
@@ -48,16 +46,7 @@ class Gate(Protocol):
 class TlsTransport(asyncio.BufferedProtocol):
     """One connection's TLS."""
 
-    __slots__ = (
-        "_connection",
-        "_filter",
-        "_gate",
-        "_raw",
-        "_rests",
-        "_wants_reading",
-        "host",
-        "settled",
-    )
+    __slots__ = ("_connection", "_filter", "_gate", "_raw", "_wants_reading", "host", "settled")
 
     _shared = memoryview(bytearray(READ_BUFFER_BYTES - _RECORD_BYTES))
 
@@ -73,8 +62,6 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._raw: Any = None
         # Whether the connection wants to be read, apart from the handshake.
         self._wants_reading = True
-        # Whether it has had its share of this turn of the loop.
-        self._rests = False
         # The peer's address; "" when the peer was gone at once.
         self.host = ""
         # How the handshake ended: `None` when it is done.
@@ -103,27 +90,16 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._gate.handshakes.on_ready(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._gate.rests.part_of(self._shared, is_client=self.is_accepted)
+        return self._connection.part_of(self._shared)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._filter.feed(self._shared[:nbytes])
         if self._is_open:
-            if self._gate.rests.is_due(nbytes):
-                self._rests = True
-                self._raw.pause_reading()
-                self._gate.rests.begin(self._end_rest, is_client=self.is_accepted)
+            self._connection.maybe_rest(nbytes)
             self._deliver()
         elif not self.settled.done():
             self._raw.pause_reading()
             self._gate.handshakes.on_ready(self)
-
-    def _end_rest(self) -> None:
-        self._rests = False
-        self._read_on()
-
-    def _read_on(self) -> None:
-        if self._wants_reading and not self._rests and not self._raw.is_closing():
-            self._raw.resume_reading()
 
     def pause_writing(self) -> None:
         if self._is_open:
@@ -173,7 +149,8 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._gate.handshakes.end(self, done=True)
         self._settle(None)
         self._connection.connection_made(self)
-        self._read_on()
+        if self._wants_reading and not self._raw.is_closing():
+            self._raw.resume_reading()
         self._deliver()
 
     def _fail(self, reason: str) -> None:
@@ -243,7 +220,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def resume_reading(self) -> None:
         self._wants_reading = True
-        self._read_on()
+        self._raw.resume_reading()
 
     def close(self) -> None:
         """Closes after what was written has left."""

@@ -46,25 +46,25 @@ class RateMeter:
 
     def pause_ms(self, bound: float, now: Instant) -> int:
         """How long nothing more may come; 0 within the bound, which is an amount per second."""
-        window = self._window
-        window.forget(now)
-        if not window.samples:
-            return 0
-        covered_ms = max(now - window.samples[0][0], LEAST_WINDOW_MS)
-        return max(0, round(window.total * 1000 / bound - covered_ms))
+        return max(0, round(self._excess_ms(bound, now)))
 
     def refusal_ms(self, bound: float, now: Instant) -> int:
         """How long until the rate is within the bound, or a sample goes, if nothing more comes; 0
         within the bound. It is longer than `pause_ms` while less than ten seconds are covered."""
         window = self._window
+        if self._excess_ms(bound, now) <= 0:
+            return 0
+        paid_ms = min(window.total * 1000 / bound, window.window_ms)
+        return max(1, round(window.samples[0][0] + paid_ms - now))
+
+    def _excess_ms(self, bound: float, now: Instant) -> float:
+        """For how much longer than is covered the amounts would be within the bound."""
+        window = self._window
         window.forget(now)
         if not window.samples:
             return 0
-        oldest = window.samples[0][0]
-        covered_ms = window.total * 1000 / bound
-        if covered_ms <= max(now - oldest, LEAST_WINDOW_MS):
-            return 0
-        return max(1, round(oldest + min(covered_ms, window.window_ms) - now))
+        covered_ms = max(now - window.samples[0][0], LEAST_WINDOW_MS)
+        return window.total * 1000 / bound - covered_ms
 
     def is_idle(self, now: Instant) -> bool:
         """Whether it is like a new one."""

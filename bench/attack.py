@@ -174,9 +174,7 @@ def limit(cluster: LocalCluster, quotas: Sequence[str]) -> None:
     """Gives the attackers' user quotas."""
     if quotas:
         pairs = (quota.split("=") for quota in quotas)
-        with AdminClient(
-            cluster.bootstrap_servers.split(","), security=cluster.security.client()
-        ) as admin:
+        with cluster.admin() as admin:
             admin.quotas.alter({"user": "guest"}, {name: float(value) for name, value in pairs})
 
 

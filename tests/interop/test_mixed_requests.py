@@ -21,7 +21,7 @@ from tidelog.client import AdminClient, AdminError, ClientSecurity
 from tidelog.client.acls import Acl, AclQuery
 from tidelog.client.blocking import Brokers
 from tidelog.client.core.calls import Call
-from tidelog.client.core.errors import Unreachable
+from tidelog.client.core.errors import AuthenticationFailed
 from tidelog.client.core.values import Address
 from tidelog.errors import ErrorCode
 from tidelog.metadata.scram_keys import salt_password
@@ -221,7 +221,7 @@ def may_log_in(t: SecuredTrio, node_id: int, user: str) -> bool:
     with t.at(node_id, user, "SCRAM-SHA-256") as client:
         try:
             return client.admin.list_topics() == []
-        except (AdminError, Unreachable):
+        except AuthenticationFailed:
             return False
 
 

@@ -445,8 +445,9 @@ class LogDirectory:
     # Checkpoints -----------------------------------------------------------------------------
 
     def checkpoint_high_watermarks(self, subject: Hashable | None = None) -> bool:
-        """Emits `replication-offset-checkpoint`; returns whether there was a reason to."""
-        marks = {partition: log.high_watermark for partition, log in self._all_logs()}
+        """Emits `replication-offset-checkpoint`; returns whether there was a reason to. No mark is
+        above a cut that is not durable (*CutBeforeMark*)."""
+        marks = {partition: log.saved_high_watermark for partition, log in self._all_logs()}
         for partition, damage in self.remembered.items():
             marks[partition] = damage.checkpoints.high_watermark
         marks.update((each, known.high_watermark) for each, known in self._kept())

@@ -184,7 +184,10 @@ class FutureLogs:
     def keep_replaced(self, key: TopicPartition, log: Log) -> None:
         """The log is closed: its copy is in service."""
         self.replaced[key] = Checkpoints(
-            log.claimed_end, log.log_start_offset, log.high_watermark, cleaned_to=log.cleaned_to
+            log.claimed_end,
+            log.log_start_offset,
+            log.saved_high_watermark,
+            cleaned_to=log.cleaned_to,
         )
 
     def drop_replaced(self, key: TopicPartition) -> None:

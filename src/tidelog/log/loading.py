@@ -54,6 +54,7 @@ from tidelog.log.replacement import finish_swaps
 from tidelog.log.replay import rebuild_producers
 from tidelog.log.segment import Segment
 from tidelog.log.segments import SegmentList
+from tidelog.log.state import UNCUT
 from tidelog.log.tail_cache import TailBudget, TailCache
 from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import TopicId, TopicPartition
@@ -215,6 +216,7 @@ class _Loader:
         )
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
+        unflushed_cut = UNCUT
         if not never_flushed and recovery.rebuilt_bases:
             written = yield from self._write_indexes(recovery.rebuilt_bases)
             if epochs.is_new and log_end_offset > log_start_offset:
@@ -224,6 +226,7 @@ class _Loader:
             yield from self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
+            unflushed_cut = log_end_offset
             for segment in self.segments:
                 segment.dirty = True
         for segment in self.segments:
@@ -245,6 +248,7 @@ class _Loader:
             log_end_offset=log_end_offset,
             high_watermark=high_watermark,
             recovery_point=log_end_offset,
+            unflushed_cut=unflushed_cut,
             # One beyond the end is of another log that had this name: all of this one is dirty.
             cleaned_to=0 if cleaned_to > log_end_offset else cleaned_to,
             tail=TailCache(self.env.tails or TailBudget()),

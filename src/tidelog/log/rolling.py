@@ -10,7 +10,7 @@ from tidelog.env.disk import Disk
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE, encode_partition_metadata
 from tidelog.log.file_names import TEMPORARY_SUFFIX
 from tidelog.log.segment import Segment
-from tidelog.log.state import LogState
+from tidelog.log.state import UNCUT, LogState
 from tidelog.model import TopicId
 
 
@@ -84,6 +84,8 @@ def request_flush(state: LogState) -> int:
         if _has_new_epochs(state):
             state.epochs.save_first()
     state.ledger.request(state.segments, state.log_end_offset, state.topic_id)
+    # Effects keep their order, so what is saved from now on comes after the flush.
+    state.unflushed_cut = UNCUT
     return state.log_end_offset
 
 
@@ -112,6 +114,7 @@ def prepare_close(state: LogState, *, sync_later: bool = False) -> None:
         state.ledger.add(state.epochs.write_first(state.env.disk))
     if sync_later:
         state.ledger.close_written()
+        state.unflushed_cut = UNCUT
         return
     _hand_in_identity(state)
     request_flush(state)

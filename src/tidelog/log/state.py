@@ -72,6 +72,9 @@ class LogState:
     announced_end: int = UNCUT
     """Where the log is about to be cut; set by the component that cuts it, for as long as it is.
     Checkpoints claim nothing above it."""
+    unflushed_cut: int = UNCUT
+    """Where the log was cut that no flush was requested for since: a crash of the machine may bring
+    back what was there before."""
     cleaned_to: int = -1
     """Exclusive: below it a cleaner has been; the directory checkpoints it. Not negative wherever
     offsets may be missing between batches, also if it was the leader's cleaner."""
@@ -97,6 +100,13 @@ class LogState:
         crash it would be missed (*NoFalseDamage*). Never above an announced cut."""
         end = min(self.recovery_point, self.announced_end)
         return end if end > self.segments.first_base_offset else 0
+
+    @property
+    def saved_high_watermark(self) -> int:
+        """What checkpoints may say of the high watermark. Never above a cut that is not durable:
+        after a crash of the machine it would call the records committed that were cut
+        (*CutBeforeMark*)."""
+        return min(self.high_watermark, self.unflushed_cut)
 
     def update_high_watermark(self, value: int) -> bool:
         """Sets it, clamped to [log start, log end]; returns whether it changed."""

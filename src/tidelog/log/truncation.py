@@ -47,6 +47,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.log_end_offset = offset
     state.log_start_offset = min(state.log_start_offset, offset)
     state.recovery_point = min(state.recovery_point, offset)
+    state.unflushed_cut = min(state.unflushed_cut, offset)
     state.cleaned_to = min(state.cleaned_to, offset)
     state.epochs.truncate_from_end(offset)
     state.snapshots.drop_outside(0, offset)
@@ -101,6 +102,7 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.producers.clear(offset)
     state.log_start_offset = state.log_end_offset = offset
     state.high_watermark = state.recovery_point = offset
+    state.unflushed_cut = min(state.unflushed_cut, offset)
     state.env.trace.event(LogRestarted(partition=state.topic_partition, log_end_offset=offset))
 
 

@@ -17,6 +17,7 @@ from tidelog.log.checkpoint import (
     PARTITION_METADATA_FILE,
     CleanShutdown,
     decode_epochs,
+    decode_offsets,
     encode_epochs,
     encode_offsets,
 )
@@ -383,6 +384,68 @@ def test_a_cut_at_the_end_of_a_segment_is_durable_after_a_start() -> None:
     assert [segment.base_offset for segment in bench.log.segments] == [0, 8]
     bench.reopen_after_kill()
     assert read_all(bench.reopen_after_power_cut()) == before
+
+
+@pytest.mark.parametrize(
+    ("before_the_next_record", "after_it", "end", "epochs", "high_watermark"),
+    [
+        ("nothing", "nothing", 3, [(0, 0)], 1),
+        ("nothing", "flush", 2, [(0, 0), (1, 1)], 2),
+        ("kill", "nothing", 1, [(0, 0)], 1),
+        ("kill", "flush", 2, [(0, 0), (1, 1)], 2),
+    ],
+)
+def test_no_high_watermark_is_saved_above_a_cut_that_is_not_durable(
+    before_the_next_record: str,
+    after_it: str,
+    end: int,
+    epochs: list[tuple[int, int]],
+    high_watermark: int,
+) -> None:
+    """CutBeforeMark: a power cut brings the cut records back, and they were never committed.
+    Method: cut durable records, commit another in their place and save the high watermark."""
+    bench = LogBench()
+    for _ in range(3):
+        bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.log.announced_end = 1
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.log.truncate_to(1)
+    if before_the_next_record == "kill":
+        bench.reopen_after_kill()
+    bench.append(epoch=1)
+    bench.log.update_high_watermark(2)
+    if after_it == "flush":
+        bench.log.request_flush()
+    bench.directory.checkpoint_high_watermarks()
+    bench.settle()
+    log = bench.reopen_after_power_cut()
+    assert log.log_end_offset == end
+    assert (log.epochs.entries, log.high_watermark) == (epochs, high_watermark)
+
+
+def test_after_a_kill_a_log_that_was_never_durable_may_hold_cut_records() -> None:
+    """CutBeforeMark. Method: all records are cut, the process dies, and the next one commits
+    another; of the first write, the disk has kept what nothing had flushed."""
+    bench = LogBench()
+    bench.append()
+    bench.log.truncate_to(0)
+    bench.reopen_after_kill()
+    bench.append(epoch=1)
+    bench.log.update_high_watermark(1)
+    assert saved_high_watermark(bench) == 0
+    bench.log.request_flush()
+    assert saved_high_watermark(bench) == 1
+
+
+def saved_high_watermark(bench: LogBench) -> int:
+    bench.directory.checkpoint_high_watermarks()
+    bench.settle()
+    data = bench.disk.read_file("replication-offset-checkpoint")
+    assert data is not None
+    return decode_offsets(data)[PARTITION]
 
 
 def test_records_without_a_topic_id_are_dropped_after_an_unclean_stop() -> None:

@@ -8,6 +8,7 @@ most |
 | `request_percentage` | time of loop and of `Compute`, measured outside | for a second at most |
 | `controller_mutation_rate` | partitions that are created or deleted | until its debt is paid |
 | `connection_creation_rate` | connections of an address | for a second at most, and is cut |
+| none | how long the followers of a partition lag that it writes to | for a second at most |
 
 The request that goes beyond a quota is carried out. Its answer leaves when it is ready, with the
 pause in `throttle_time_ms`, and none of the connection's further requests is handled before that
@@ -20,6 +21,9 @@ they leave, and the pause lies behind them.
 Nodes that copy records or keep the quorum are not clients: nothing is counted on the listeners
 between nodes, nor of what needs CLUSTER_ACTION, nor of the fetch of a follower
 (*ReplicationIsNeverMuted*).
+
+The last line has no quota and always holds (`LeaderState.pause_of_writers_ms`), in Produce alone:
+clients that write faster than followers fetch wait for them, so no client can end an ISR.
 
 Without any quota a request costs the test of `is_on`. With one, a connection looks its limits up
 once, and again when quotas, user or client id have changed.
@@ -46,6 +50,8 @@ from tidelog.security.client_quotas import ClientQuotas, Limit, Limits
 from tidelog.security.quota_meters import LEAST_WINDOW_MS, LONGEST_PAUSE_MS, RateMeter
 from tidelog.wire.api import ApiKey
 
+REPLICATION: Final = "replication"
+"""What makes clients wait that write faster than followers fetch; no quota has that name."""
 _NS_PER_PERCENT: Final = 10_000_000
 """Of a second."""
 
@@ -157,6 +163,10 @@ class Throttling:
             context.throttle_ms = pause_ms
         else:
             self._pause(context, MUTATION, pause_ms, now)
+
+    def on_ahead_of_followers(self, context: RequestContext, pause_ms: int, now: Instant) -> None:
+        """A client has written to a partition whose followers do not keep up."""
+        self._pause(context, REPLICATION, pause_ms, now)
 
     def on_reported(self, context: RequestContext, pause_ms: int, now: Instant) -> None:
         """The controller counted mutations of this request, and makes its client wait."""

@@ -17,6 +17,11 @@ Which replicas count:
 A replica that has not fetched since this leadership began has no claim (`remote_replica`). So the
 high watermark is frozen after the election of another leader until every member has fetched once.
 
+**The pace of writers.** A client that writes faster than the followers can fetch would end the
+ISR, since a leader serves clients and followers from one processor. So where a member of the ISR
+fetches and has not been level for some time, those who write to the partition wait between two
+requests, and the follower comes level again long before `replica.lag.time.max.ms` is over.
+
 Invariants: `HighWatermarkBounds`, `HighWatermarkIsReplicated`, `MaximalIsrSuperset`,
 `MinIsrFreeze`, `GroupCommitFirst` (all explained in `docs/protocol/replication.md`).
 
@@ -29,6 +34,7 @@ from typing import NamedTuple
 
 from tidelog.config import ReplicationConfig
 from tidelog.env.instant import LONG_AGO, Instant
+from tidelog.limits import PACED_PART_OF_LAG
 from tidelog.log.log import Log
 from tidelog.model import NO_OFFSET
 from tidelog.replication.brokers import BrokerEpochs
@@ -294,6 +300,18 @@ class LeaderState:
             if (remote := self.remotes.get(member)) is not None
             and not remote.is_caught_up(leader_end, 0 if member in suspected else limit_ms, now)
         )
+
+    def pause_of_writers_ms(self, now: Instant) -> int:
+        """For how long a client waits before it writes more: a quarter of the time since the last
+        member of the ISR was level, of those that fetch (`limits.PACED_PART_OF_LAG`). 0 while they
+        keep up. No writer waits for a member that does not fetch: it may be dead."""
+        usual_ms = self._config.replica_lag_time_max_ms // PACED_PART_OF_LAG
+        behind_ms = 0
+        for member in self.isr:
+            remote = self.remotes.get(member)
+            if remote is not None and now - remote.last_fetch <= usual_ms:
+                behind_ms = max(behind_ms, now - remote.last_caught_up)
+        return min(behind_ms // 4, usual_ms) if behind_ms > usual_ms else 0
 
     def check(self) -> None:
         """Asserts what must hold between two events."""

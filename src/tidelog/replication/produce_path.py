@@ -89,16 +89,18 @@ class ProducePath:
         *,
         bumps_epoch: bool,
         judged: JudgedByPlace = NOTHING_JUDGED,
-    ) -> None:
+    ) -> int:
         """Appends what can be appended; answers at once or leaves the request waiting. `judged`:
-        what is known of batches, by their places in the request."""
+        what is known of batches, by their places in the request. Returns for how many milliseconds
+        the client is to wait (`LeaderState.pause_of_writers_ms`)."""
         env, acks = self._env, request.acks
         if acks not in _ACKS:
             refused = [
                 _failure(part, ErrorCode.INVALID_REQUIRED_ACKS) for part in request.partitions
             ]
             env.outbox.emit(Reply(reply_to, ProduceResponse(refused)))
-            return
+            return 0
+        pause_ms = 0
         results: list[ProducedPartition] = []
         waiting: list[_Waiting] = []
         opening: list[_Opening] = []
@@ -118,6 +120,8 @@ class ProducePath:
                     results.append(_failure(part, code))
                     continue
             result, required = self._append(found, part, acks, wall_ms, judged=known)
+            if found.leadership is not None:
+                pause_ms = max(pause_ms, found.leadership.pause_of_writers_ms(now))
             if env.measures.enabled and result.error_code is ErrorCode.NONE:
                 env.measures.on_append(found, now)
             if acks == ACKS_ALL and result.error_code is ErrorCode.NONE:
@@ -127,6 +131,7 @@ class ProducePath:
         if delayed is not None:
             for each in opening:
                 self._hold(delayed, each, wall_ms)
+        return pause_ms
 
     def write_markers(
         self,

@@ -237,12 +237,14 @@ class Replicas:
         *,
         bumps_epoch: bool = False,
         judged: JudgedByPlace = NOTHING_JUDGED,
-    ) -> None:
-        """Appends; the `Reply` follows, at once or when the high watermark has passed. With
-        `bumps_epoch` the producer is of transaction version 2 (KIP-890). `judged`: by places."""
+    ) -> int:
+        """Appends; the `Reply` follows, at once or when the high watermark has passed. Returns for
+        how many milliseconds the client is to wait before its next request, so that the followers
+        keep up. With `bumps_epoch` the producer is of transaction version 2 (KIP-890). `judged`:
+        by places."""
         self._stir()
         self.work.on_input()
-        self._produce.produce(
+        return self._produce.produce(
             request, reply_to, now, wall_ms, bumps_epoch=bumps_epoch, judged=judged
         )
 

@@ -146,7 +146,7 @@ METRICS: Final = (
     ),
     NodeMetric(
         "tidelog_throttled_total",
-        "Requests and connections whose client had to wait, by `quota`.",
+        "Requests and connections whose client had to wait, by `quota`, or `replication`.",
         lambda driver: driver.client_figures.pauses.counts,
         "counter",
         "quota",

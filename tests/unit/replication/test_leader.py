@@ -5,6 +5,7 @@ import pytest
 from tests.unit.replication.test_isr import proposal
 from tidelog.config import LogConfig
 from tidelog.env.instant import LONG_AGO, Instant
+from tidelog.limits import PACED_PART_OF_LAG
 from tidelog.log.log import Log
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
@@ -265,6 +266,23 @@ def test_laggards() -> None:
     assert world.state.remotes[2].caught_up_ms_ago(late) == LAG_MS + 1
     world.state.isr_state = Pending((1, 2), proposal(1, 2, 3))
     assert world.state.laggards(late) == ()
+
+
+def test_writers_wait_for_members_that_fetch_and_are_not_level() -> None:
+    """The longer ago one was level, the longer; not for one that is out of sync, or that has
+    stopped fetching."""
+    world, usual_ms = World(isr=(1, 2)), LAG_MS // PACED_PART_OF_LAG
+    pauses = []
+    for after_ms in (usual_ms, usual_ms + 1, 3 * usual_ms, 8 * usual_ms):
+        for node in (2, 3):
+            world.fetched(node, 4, NOW + after_ms)
+        pauses.append(world.state.pause_of_writers_ms(Instant(NOW + after_ms)))
+    assert pauses == [0, (usual_ms + 1) // 4, 3 * usual_ms // 4, usual_ms]
+    late = Instant(NOW + 9 * usual_ms)
+    assert world.state.pause_of_writers_ms(late) == usual_ms
+    assert world.state.pause_of_writers_ms(Instant(late + 1)) == 0
+    world.fetched(2, 10, late)
+    assert world.state.pause_of_writers_ms(late) == 0
 
 
 def test_an_isr_outside_of_the_assignment_is_a_bug() -> None:

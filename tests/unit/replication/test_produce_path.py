@@ -1,11 +1,13 @@
 """From the records of a request to its answer."""
 
+from dataclasses import replace
+
 import pytest
 
 from tidelog.errors import ErrorCode
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.sim.replicas.cluster import Cluster
+from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import topic_id_of
 from tidelog.sim.replicas.reading import records_of
 from tidelog.wire.produce import ProducePartition, ProduceRequest
@@ -67,6 +69,29 @@ def test_acks_decide_when_to_answer(cluster: Cluster) -> None:
     cluster.release(2, 1)
     cluster.run(10)
     assert [(r.partition, r.base_offset) for r in cluster.replies[name]] == [(1, 0), (0, 2)]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_writer_that_waits_when_asked_to_does_not_end_the_isr(waits: bool) -> None:
+    """Method: a client writes four times what a follower can fetch, for three times as long as a
+    follower may lag. One that does not wait shows that the followers cannot keep up by themselves;
+    a broker leaves no client that choice (`broker/throttling.py`)."""
+    cluster = Cluster(config=replace(CONFIG, replica_fetch_max_bytes=1))
+    cluster.feed.create_topic("orders", (1, 2, 3))
+    cluster.run(500)
+    resumes_at, written = cluster.now, 0
+    for _ in range(3 * CONFIG.replica_lag_time_max_ms):
+        cluster.run(1)
+        if cluster.now >= resumes_at:
+            partitions = [to(0, batch(b"a")), to(0, batch(b"b"))]
+            request = ProduceRequest(None, 1, 1000, partitions)
+            replicas = cluster.brokers[1].replicas
+            pause_ms = replicas.produce(request, f"w{written}", cluster.now, 1_000_000)
+            written += 1
+            resumes_at = cluster.now + pause_ms * waits
+    isr = cluster.feed.partition("orders").isr
+    assert (len(isr) == 3) == waits
+    assert written > 500
 
 
 def test_other_acks_are_refused_everywhere(cluster: Cluster) -> None:

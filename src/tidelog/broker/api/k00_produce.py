@@ -29,7 +29,14 @@ from tidelog.broker.api import transaction_errors
 from tidelog.broker.api.checks import InHandler
 from tidelog.broker.api.declaration import BROKERS, HotApi, VersionRange
 from tidelog.broker.api.leader_hints import node_endpoints, with_leaders
-from tidelog.broker.api.needs import HasClock, HasImage, HasInspections, HasReplicas, HasTrace
+from tidelog.broker.api.needs import (
+    HasClock,
+    HasImage,
+    HasInspections,
+    HasReplicas,
+    HasThrottling,
+    HasTrace,
+)
 from tidelog.broker.connections import RequestContext
 from tidelog.broker.events import BatchesRefused
 from tidelog.env.instant import Instant
@@ -44,6 +51,7 @@ from tidelog.records.batch import (
     read_header,
 )
 from tidelog.records.compression import Codec
+from tidelog.replication.produce_path import NOTHING_JUDGED
 from tidelog.security.rights import Operation, ResourceType, on
 from tidelog.wire import produce as wire
 from tidelog.wire.api import ApiKey
@@ -75,7 +83,7 @@ _FLAGS_AT: Final = CRC_START + 1
 """The low byte of a batch's attributes: codec and flags."""
 
 
-class Node(HasClock, HasImage, HasInspections, HasReplicas, HasTrace, Protocol):
+class Node(HasClock, HasImage, HasInspections, HasReplicas, HasThrottling, HasTrace, Protocol):
     """What Produce needs."""
 
 
@@ -122,7 +130,7 @@ def handle(
         go_on = partial(_go_on, node, call, bumps_epoch)
         node.inspections.look(accepted, context.connection, go_on, now=now, wall_ms=wall_ms)
     else:
-        node.replicas.produce(accepted, call, now, wall_ms, bumps_epoch=bumps_epoch)
+        _append(node, call, accepted, now, wall_ms, bumps_epoch=bumps_epoch)
 
 
 def _go_on(
@@ -134,9 +142,24 @@ def _go_on(
     now: Instant,
 ) -> None:
     """What can be known of the batches is known."""
-    node.replicas.produce(
-        request, call, now, node.wall_ms(now), bumps_epoch=bumps_epoch, judged=judged
+    _append(node, call, request, now, node.wall_ms(now), bumps_epoch=bumps_epoch, judged=judged)
+
+
+def _append(
+    node: Node,
+    call: ProduceCall,
+    request: ProduceRequest,
+    now: Instant,
+    wall_ms: int,
+    *,
+    bumps_epoch: bool,
+    judged: Mapping[int, Judged] = NOTHING_JUDGED,
+) -> None:
+    pause_ms = node.replicas.produce(
+        request, call, now, wall_ms, bumps_epoch=bumps_epoch, judged=judged
     )
+    if pause_ms:
+        node.throttling.on_ahead_of_followers(call.context, pause_ms, now)
 
 
 def _is_denied_transaction(context: RequestContext, request: ProduceRequest) -> bool:

@@ -47,7 +47,7 @@ from tidelog.limits import MAX_THROTTLE_MS
 from tidelog.metadata.image import MetadataImage
 from tidelog.metadata.quotas import CONNECTION, FETCH, MUTATION, PRODUCE, REQUEST
 from tidelog.security.client_quotas import ClientQuotas, Limit, Limits
-from tidelog.security.quota_meters import LEAST_WINDOW_MS, LONGEST_PAUSE_MS, RateMeter
+from tidelog.security.quota_meters import QuotaWindow, RateMeter
 from tidelog.wire.api import ApiKey
 
 REPLICATION: Final = "replication"
@@ -66,7 +66,12 @@ class Throttling:
         self._exempt = config.listeners_between_nodes
         # Partitions of a topic whose creator names no number.
         self._usual = config.controller.num_partitions
-        self.quotas = ClientQuotas()
+        broker, controller = config.broker, config.controller
+        self._window = QuotaWindow(broker.quota_window_num, broker.quota_window_size_seconds * 1000)
+        of_mutations = QuotaWindow(
+            controller.quota_window_num, controller.quota_window_size_seconds * 1000
+        )
+        self.quotas = ClientQuotas(self._window, of_mutations)
         # Whether any client has a limit.
         self.is_on = False
         self.pauses = Pauses()
@@ -111,7 +116,7 @@ class Throttling:
             self._charge_time(context, limits, now)
         if limits.fetch is None:
             return most
-        return max(1, min(most, int(limits.fetch.bound * LEAST_WINDOW_MS / 1000)))
+        return max(1, min(most, int(limits.fetch.bound * self._window.least_ms / 1000)))
 
     def refuses_fetch(self, context: RequestContext, now: Instant) -> bool:
         """Whether a consumer's fetch gets no records, because its client is beyond its quota."""
@@ -119,7 +124,7 @@ class Throttling:
             return False
         limit = self._limits_of(context, now).fetch
         pause_ms = 0 if limit is None else limit.meter.refusal_ms(limit.bound, now)
-        self._pause(context, FETCH, min(LONGEST_PAUSE_MS, pause_ms), now)
+        self._pause(context, FETCH, min(self._window.sample_ms, pause_ms), now)
         return pause_ms > 0
 
     def on_fetched(self, context: RequestContext, answer: list[Chunk], now: Instant) -> None:
@@ -176,7 +181,7 @@ class Throttling:
         """Makes who has used too much time wait, and has the driver measure this request."""
         assert limits.request is not None, "its time is not limited"
         bound = limits.request.bound * _NS_PER_PERCENT
-        pause_ms = min(LONGEST_PAUSE_MS, limits.request.meter.pause_ms(bound, now))
+        pause_ms = min(self._window.sample_ms, limits.request.meter.pause_ms(bound, now))
         self._pause(context, REQUEST, pause_ms, now)
         self._steps.begin(context.header.api_key.name)
         self._steps.connection_id = context.connection.connection_id
@@ -214,7 +219,7 @@ class Throttling:
         """A peer connected; if its address does so too often, it is cut after a pause."""
         if not self.quotas.limits_addresses or connection.listener in self._exempt:
             return
-        pause_ms = min(LONGEST_PAUSE_MS, self.quotas.on_connected(connection.peer_host, now))
+        pause_ms = min(self._window.sample_ms, self.quotas.on_connected(connection.peer_host, now))
         if pause_ms:
             self.pauses.add(CONNECTION, pause_ms)
             connection.is_refused = True

@@ -15,13 +15,12 @@ _FAMILIES: Final = """
     fetch.purgatory.purge.interval.requests kafka.metrics.polling.interval.secs
     kafka.metrics.reporters metric.reporters principal.builder.class
     producer.purgatory.purge.interval.requests queued.max.requests
-    quota.window.num quota.window.size.seconds security.providers
+    security.providers
     server.max.startup.time.ms telemetry.max.bytes
     unstable.api.versions.enable unstable.feature.versions.enable
 alter: config.policy.class.name log.dirs.replication.quota.window.num
     log.dirs.replication.quota.window.size.seconds
-controller: performance.always.log.threshold.ms performance.sample.period.ms quota.window.num
-    quota.window.size.seconds socket.timeout.ms
+controller: performance.always.log.threshold.ms performance.sample.period.ms socket.timeout.ms
 follower: fetch.last.tiered.offset.enable replication.throttled.rate replication.throttled.replicas
 group: coordinator.append.linger.ms coordinator.background.threads
     coordinator.cached.buffer.max.bytes coordinator.rebalance.protocols coordinator.threads

@@ -97,6 +97,10 @@ socket.request.max.bytes INT >= 1 -> broker.max_request_bytes
     The largest request; a larger one closes its connection.
 queued.max.request.bytes LONG -> broker.max_queued_bytes
     Bytes of requests under way, of all connections; beyond it the slowest is closed. `-1`: 256 MiB.
+quota.window.num INT >= 1 -> broker.quota_window_num
+    Samples over which the rates of clients with quotas are taken; one more than a burst has.
+quota.window.size.seconds INT >= 1 -> broker.quota_window_size_seconds
+    The time that one of these samples covers.
 max.incremental.fetch.session.cache.slots INT >= 0 -> broker.max_fetch_sessions
     Fetch sessions that are remembered.
 fetch.max.bytes INT >= 1024 -> broker.fetch_max_bytes replication.fetch_max_bytes
@@ -130,6 +134,10 @@ leader.imbalance.check.interval.seconds LONG >= 1 \
     Time between two looks for partitions that their preferred replica does not lead.
 delegation.token.secret.key PASSWORD
     Makes the secrets of delegation tokens: the same on all nodes; not given, there are no tokens.
+controller.quota.window.num INT >= 1 -> controller.quota_window_num
+    Samples whose mutations a client may use at once.
+controller.quota.window.size.seconds INT >= 1 -> controller.quota_window_size_seconds
+    The time that one of these samples covers.
 delegation.token.max.lifetime.ms LONG >= 1 -> controller.token_max_lifetime_ms
     The longest that a delegation token lives, however often it is renewed.
 delegation.token.expiry.time.ms LONG >= 1 -> controller.token_expiry_time_ms

@@ -98,6 +98,8 @@ class ControllerConfig:
     leader_imbalance_check_interval_seconds: int = 300
     max_records_per_batch: int = 10_000
     producer_id_block_size: int = 1000
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
     token_secret: Secret = NO_SECRET
     """Makes the secrets of delegation tokens; the same on all nodes, and none: no tokens."""
     token_max_lifetime_ms: int = 604_800_000
@@ -160,6 +162,8 @@ class BrokerConfig:
     connect_timeout_ms: int = 10_000
     sasl_max_receive_bytes: int = 524_288
     failed_login_delay_ms: int = 100
+    quota_window_num: int = 11
+    quota_window_size_seconds: int = 1
     add_partitions_retry_backoff_ms: int = 20
     add_partitions_retry_max_ms: int = 100
     listen_backlog: int = 1024

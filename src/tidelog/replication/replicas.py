@@ -238,10 +238,8 @@ class Replicas:
         bumps_epoch: bool = False,
         judged: JudgedByPlace = NOTHING_JUDGED,
     ) -> int:
-        """Appends; the `Reply` follows, at once or when the high watermark has passed. Returns for
-        how many milliseconds the client is to wait before its next request, so that the followers
-        keep up. With `bumps_epoch` the producer is of transaction version 2 (KIP-890). `judged`:
-        by places."""
+        """Appends; the `Reply` follows, at once or when the high watermark has passed. Returns how
+        long the client waits, in ms. With `bumps_epoch` it is of transaction version 2."""
         self._stir()
         self.work.on_input()
         return self._produce.produce(

@@ -25,7 +25,7 @@ from tidelog.security.quota_index import (
     connection_rate_of,
     has_client_quotas,
 )
-from tidelog.security.quota_meters import RateMeter, TokenBucket
+from tidelog.security.quota_meters import USUAL, QuotaWindow, RateMeter, TokenBucket
 
 MeterT = TypeVar("MeterT", RateMeter, TokenBucket)
 
@@ -56,7 +56,9 @@ class Limits(NamedTuple):
 class ClientQuotas:
     """The quotas of a cluster, and what was used of them here."""
 
-    def __init__(self) -> None:
+    def __init__(self, window: QuotaWindow = USUAL, of_mutations: QuotaWindow = USUAL) -> None:
+        # What rates are taken over, and what limits a bucket of mutations.
+        self._window, self._of_mutations = window, of_mutations
         # As the metadata has them.
         self.quotas: Quotas = {}
         # Whether any client has a limit: else nothing is looked up.
@@ -86,10 +88,14 @@ class ClientQuotas:
             bound = bounds.get(name)
             return None if bound is None else Limit(bound.value, self._meter(name, bound, new, now))
 
-        produce, fetch = limit(PRODUCE, RateMeter), limit(FETCH, RateMeter)
-        request, mutation = limit(REQUEST, RateMeter), limit(MUTATION, TokenBucket)
+        produce, fetch = limit(PRODUCE, self._new_rate), limit(FETCH, self._new_rate)
+        request = limit(REQUEST, self._new_rate)
+        mutation = limit(MUTATION, lambda: TokenBucket(self._of_mutations))
         # Last, because to make one may have changed the version.
         return Limits(self.version, user, client_id, produce, fetch, request, mutation)
+
+    def _new_rate(self) -> RateMeter:
+        return RateMeter(self._window)
 
     def _meter(self, name: str, bound: Bound, new: Callable[[], MeterT], now: Instant) -> MeterT:
         key = (name, bound.share)
@@ -117,7 +123,7 @@ class ClientQuotas:
         if meter is None:
             if len(self._addresses) >= MAX_QUOTA_METERS:
                 del self._addresses[next(iter(self._addresses))]
-            meter = self._addresses[host] = RateMeter()
+            meter = self._addresses[host] = self._new_rate()
         meter.record(1, now)
         pause_ms = meter.pause_ms(rate, now)
         if pause_ms:

@@ -1,9 +1,10 @@
 """What quotas of clients are measured by: sampled rates, and buckets of tokens.
 
 A *rate* is what was recorded in the last samples over the time that they cover, which is counted as
-at least ten seconds. So a client that was silent may use ten seconds of its quota at once. It is
-recorded first and compared then: the request that goes beyond the quota is carried out, and its
-client waits for as long as the excess takes at the quota's rate. Over ten seconds a client with one
+all samples but one: ten seconds, unless `quota.window.num` or `quota.window.size.seconds` say
+otherwise. So a client that was silent may use ten seconds of its quota at once. It is recorded
+first and compared then: the request that goes beyond the quota is carried out, and its client waits
+for as long as the excess takes at the quota's rate. Over ten seconds a client with one
 connection, whose requests are at most a twentieth of what the quota allows in a second, gets at
 most a tenth more than its quota; in the long run so do all who wait (*QuotaInTheLongRun*). Fetches
 are refused beyond the quota, so their size does not matter.
@@ -19,26 +20,42 @@ Both get the bound with each question, because quotas change, and what was used 
 Source: Kafka's `Rate`, `SampledStat` and `TokenBucket`; KIP-124, KIP-599.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.env.sample_window import SampleWindow
 
-SAMPLES: Final = 11
-SAMPLE_MS: Final = 1000
-LEAST_WINDOW_MS: Final = (SAMPLES - 1) * SAMPLE_MS
-"""The shortest time that a rate is reckoned over."""
-LONGEST_PAUSE_MS: Final = SAMPLE_MS
-"""Of a client that goes beyond its share of the node's time, or opens connections too fast."""
+
+class QuotaWindow(NamedTuple):
+    """The samples of a rate. A bucket holds as many tokens as they let through."""
+
+    samples: int = 11
+    sample_ms: int = 1000
+    """Also the longest pause of a client that goes beyond its share of the node's time, or opens
+    connections too fast."""
+
+    @property
+    def least_ms(self) -> int:
+        """The shortest time that a rate is reckoned over."""
+        return (self.samples - 1) * self.sample_ms
+
+    @property
+    def whole_ms(self) -> int:
+        """How long an amount counts."""
+        return self.samples * self.sample_ms
+
+
+USUAL: Final = QuotaWindow()
 
 
 class RateMeter:
     """Amounts over time."""
 
-    __slots__ = ("_window",)
+    __slots__ = ("_least_ms", "_window")
 
-    def __init__(self) -> None:
-        self._window = SampleWindow(SAMPLES, SAMPLE_MS)
+    def __init__(self, window: QuotaWindow = USUAL) -> None:
+        self._window = SampleWindow(*window)
+        self._least_ms = window.least_ms
 
     def record(self, amount: int, now: Instant) -> None:
         """Counts an amount; a negative one takes back what was recorded."""
@@ -50,7 +67,7 @@ class RateMeter:
 
     def refusal_ms(self, bound: float, now: Instant) -> int:
         """How long until the rate is within the bound, or a sample goes, if nothing more comes; 0
-        within the bound. It is longer than `pause_ms` while less than ten seconds are covered."""
+        within the bound. It is longer than `pause_ms` while less than a whole window is covered."""
         window = self._window
         if self._excess_ms(bound, now) <= 0:
             return 0
@@ -63,7 +80,7 @@ class RateMeter:
         window.forget(now)
         if not window.samples:
             return 0
-        covered_ms = max(now - window.samples[0][0], LEAST_WINDOW_MS)
+        covered_ms = max(now - window.samples[0][0], self._least_ms)
         return window.total * 1000 / bound - covered_ms
 
     def is_idle(self, now: Instant) -> bool:
@@ -75,9 +92,10 @@ class RateMeter:
 class TokenBucket:
     """Tokens that are filled up over time."""
 
-    __slots__ = ("_filled_at", "_tokens")
+    __slots__ = ("_filled_at", "_tokens", "_window_ms")
 
-    def __init__(self) -> None:
+    def __init__(self, window: QuotaWindow = USUAL) -> None:
+        self._window_ms = window.whole_ms
         # What there is; below zero it is a debt. A new bucket is full.
         self._tokens = float("inf")
         # Until when it has been filled.
@@ -95,10 +113,10 @@ class TokenBucket:
 
     def is_idle(self, now: Instant) -> bool:
         """Whether it is like a new one, at the rate it was last asked with or a higher one."""
-        return now - self._filled_at >= SAMPLES * SAMPLE_MS and self._tokens >= 0
+        return now - self._filled_at >= self._window_ms and self._tokens >= 0
 
     def _fill(self, bound: float, now: Instant) -> None:
-        most = bound * SAMPLES * SAMPLE_MS / 1000
+        most = bound * self._window_ms / 1000
         filled = self._tokens + bound * (now - self._filled_at) / 1000
         self._tokens = min(most, filled)
         self._filled_at = now

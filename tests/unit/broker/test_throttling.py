@@ -83,6 +83,14 @@ def test_a_producer_beyond_its_quota_is_answered_and_then_muted(node: OneNode) -
     assert metadata_pause(other) == 0
 
 
+def test_the_window_is_configured() -> None:
+    """Two samples: a client that was silent may use one second of its quota at once."""
+    node = OneNode(quota_window_num="2")
+    node.client().create_topic("t", 2)
+    set_quota(node, producer_byte_rate=1000)
+    assert 8_000 < produce(node.client()) < 9_000
+
+
 def test_what_was_pipelined_waits_too(node: OneNode) -> None:
     set_quota(node, producer_byte_rate=1000)
     wire = node.client()

@@ -3,7 +3,7 @@
 import pytest
 
 from tidelog.env.instant import Instant
-from tidelog.security.quota_meters import RateMeter, TokenBucket
+from tidelog.security.quota_meters import QuotaWindow, RateMeter, TokenBucket
 
 
 def at(ms: int) -> Instant:
@@ -55,6 +55,16 @@ def test_refusals_keep_a_quota_however_much_comes_at_once(amount: int) -> None:
     for begin in range(0, 50_000, 500):
         assert amount * sum(begin <= ms < begin + 10_000 for ms in used) <= 11_000
     assert amount * len(used) == pytest.approx(60_000, rel=0.1)
+
+
+def test_a_shorter_window_lets_less_through_at_once() -> None:
+    """Method: twice what a window allows at once, at 1,000 a second."""
+    for window in (QuotaWindow(2), QuotaWindow(3, 5000), QuotaWindow()):
+        meter, bucket = RateMeter(window), TokenBucket(window)
+        meter.record(2 * window.least_ms, at(0))
+        assert meter.pause_ms(1000, at(0)) == window.least_ms
+        assert meter.is_idle(at(window.whole_ms))
+        assert bucket.take(2 * window.whole_ms, 1000, at(0), strict=False) == window.whole_ms
 
 
 def test_a_bucket_is_as_kafkas() -> None:

@@ -16,7 +16,7 @@ from tidelog.errors import ErrorCode
 from tidelog.metadata.quotas import CLIENT_ID, PRODUCE
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
-from tidelog.security.quota_meters import SAMPLE_MS, SAMPLES
+from tidelog.security.quota_meters import USUAL
 from tidelog.sim.engine.formation import WALL_START_MS
 from tidelog.sim.report.violation import Violation
 from tidelog.sim.workloads.cluster_view import ClusterView, request
@@ -93,7 +93,7 @@ class Greedy:
             began, used = self._used[node_id, life]
             used += _REQUEST_BYTES
             self._used[node_id, life] = began, used
-            allowed = RATE * (world.now - began + SAMPLES * SAMPLE_MS) / 1000
+            allowed = RATE * (world.now - began + USUAL.whole_ms) / 1000
             if used > allowed * (1 + TOLERANCE):
                 text = f"node {node_id} took {used} bytes, and {allowed:.0f} were allowed"
                 raise Violation("QuotaInTheLongRun", text)

@@ -254,12 +254,16 @@ def main() -> int:
     parser.add_argument(
         "--quotas", nargs="*", default=[], help="of the attackers, e.g. producer_byte_rate=5000000"
     )
+    parser.add_argument(
+        "--config", nargs="*", default=[], help="of the nodes, e.g. quota.window.num=2"
+    )
     parser.add_argument("--json", type=Path, help="write the result here as well")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="attack-") as directory:
         place = Path(directory) / "cluster"
+        config = EVENTS | dict(each.split("=", 1) for each in options.config)
         with LocalCluster(
-            3, data_dir=place, secure=True, profile="default", config=EVENTS
+            3, data_dir=place, secure=True, profile="default", config=config
         ) as cluster:
             prepare(cluster, attacked=1)
             limit(cluster, options.quotas)

@@ -45,7 +45,6 @@ from tidelog.model import ANONYMOUS, Mechanism, Principal
 from tidelog.security.listener_logins import ListenerLogins
 from tidelog.security.sasl import AuthenticationFailed, SaslServer
 from tidelog.wire.api import ApiKey, RequestHeader
-from tidelog.wire.entities import Entity
 
 MIN_REAUTHENTICATION_MS: Final = 1000
 """A client does not log in again more often."""
@@ -87,7 +86,7 @@ class _Refusal:
     at: Instant
     connection: Connection
     context: RequestContext | None
-    answer: Entity | None
+    answer: bytes | None
 
 
 class Logins:
@@ -209,13 +208,13 @@ class Logins:
         if login is not None and login.phase is Phase.NEW:
             login.phase = Phase.GREETED
 
-    def answer(self, context: RequestContext, step: Step, entity: Entity, now: Instant) -> None:
+    def answer(self, context: RequestContext, step: Step, framed: bytes, now: Instant) -> None:
         """Answers a request of a login, at once or after the delay."""
         if step.fails:
-            answer = entity if step.is_answered else None
+            answer = framed if step.is_answered else None
             self._put_off(_Refusal(self._answer_at(now), context.connection, context, answer))
         else:
-            context.answer(entity)
+            context.fill([framed])
 
     def _on_raw_token(
         self, connection: Connection, login: Login, token: bytes, now: Instant
@@ -350,7 +349,7 @@ class Logins:
             self._connections.drop(refusal.connection)
         else:
             context.closes = True
-            context.answer(answer)
+            context.fill([answer])
 
     @property
     def _oldest(self) -> Connection | None:

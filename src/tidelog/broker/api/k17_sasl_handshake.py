@@ -7,7 +7,6 @@ not time to log in again, the answer is ILLEGAL_SASL_STATE without a list.
 
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import reply
 from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasLogins
@@ -15,6 +14,7 @@ from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
+from tidelog.wire.sasl import pack_handshake_response
 
 
 class Node(HasLogins, Protocol):
@@ -24,8 +24,8 @@ class Node(HasLogins, Protocol):
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Begins a login."""
     step = node.logins.handshake(context, request.mechanism, now)
-    entity = reply(context.response_type, error_code=step.code, mechanisms=step.mechanisms)
-    node.logins.answer(context, step, entity, now)
+    answer = pack_handshake_response(context.header.correlation_id, step.code, step.mechanisms)
+    node.logins.answer(context, step, answer, now)
 
 
 API: Final = LocalApi(

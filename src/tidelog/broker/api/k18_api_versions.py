@@ -22,6 +22,7 @@ from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.kraft.voters import KRAFT_VERSION
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
+from tidelog.wire.codec import encode_response
 from tidelog.wire.entities import Entity
 
 FIRST_VERSION_WITH_LEVEL_0: Final = 4
@@ -38,7 +39,7 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     illegal = node.logins.illegal_greeting(context)
     if illegal is not None:
         refusal = _refusal(context.response_type, illegal.code)
-        node.logins.answer(context, illegal, refusal, now)
+        node.logins.answer(context, illegal, encode_response(context.header, refusal), now)
         return
     if context.header.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)

@@ -7,7 +7,6 @@ connection is closed. The text says no more than the client knows: not whether t
 
 from typing import Final, Protocol
 
-from tidelog.broker.api.answers import reply
 from tidelog.broker.api.checks import NOTHING
 from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
 from tidelog.broker.api.needs import HasLogins
@@ -15,6 +14,7 @@ from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import Entity
+from tidelog.wire.sasl import pack_authenticate_response
 
 
 class Node(HasLogins, Protocol):
@@ -24,14 +24,11 @@ class Node(HasLogins, Protocol):
 def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
     """Takes one message."""
     step = node.logins.authenticate(context, request.auth_bytes, now)
-    entity = reply(
-        context.response_type,
-        error_code=step.code,
-        error_message=step.message,
-        auth_bytes=step.token,
-        session_lifetime=step.session_ms,
+    _, version, correlation_id, _ = context.header
+    answer = pack_authenticate_response(
+        version, correlation_id, step.code, step.message, step.token, step.session_ms
     )
-    node.logins.answer(context, step, entity, now)
+    node.logins.answer(context, step, answer, now)
 
 
 API: Final = LocalApi(

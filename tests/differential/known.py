@@ -215,14 +215,6 @@ KNOWN: Final[tuple[Known, ...]] = (
         "configurations of when and where that happens.",
         lambda step, difference: "consumer.assignment.interval.ms" in difference.kafka,
     ),
-    Known(
-        K.CONSUMER_GROUP_HEARTBEAT,
-        "",
-        "A static member that joins again under its own member id: Kafka refuses with "
-        "UNRELEASED_INSTANCE_ID until the session is over. Tidelog takes it for the repetition of "
-        "a join whose answer was lost.",
-        _is_never,
-    ),
     Known(K.SHARE_GROUP_HEARTBEAT, "", _BESIDE, _is_assignment),
     Known(K.SHARE_GROUP_DESCRIBE, "", _BESIDE, _is_assignment),
     Known(

@@ -149,7 +149,7 @@ class ConsumerHeartbeats:
             former = group.static_member(request.instance_id)
             if not joins:
                 self._check_instance(group, request)
-            elif former is not None and former != member_id:
+            elif former is not None:
                 return self._replace(draft, former, member_id, request.instance_id)
         elif not joins and member_id not in group.subscriptions:
             raise unknown_member(request.group_id, request.member_id)

@@ -319,11 +319,33 @@ def test_a_static_member_that_does_not_come_back_is_removed():
     assert b.held == ALL
 
 
-def test_an_instance_id_belongs_to_one_process():
+def test_a_static_member_may_come_back_under_its_own_id():
+    rig = Consumers()
+    a, b = Client(rig, "a", instance_id="i"), Client(rig, "b")
+    settle(a, b)
+    held, epoch = a.held, rig.group().group_epoch
+    a.leave(-2)
+    assert a.beat() is ErrorCode.NONE
+    assert a.held == held and rig.group().group_epoch == epoch
+    rig.advance(SESSION_MS - 1)
+    assert a.beat() is ErrorCode.NONE
+    rig.advance(SESSION_MS - 1)
+    assert list(rig.group().subscriptions) == ["a"], "its session has begun anew"
+    rig.advance(1)
+    assert not rig.group().subscriptions
+
+
+@pytest.mark.parametrize("member_id", ["b", "a"])
+def test_an_instance_id_is_in_use_until_its_process_leaves(member_id):
+    """As in Kafka, also for that process itself when it joins again."""
     rig = Consumers()
     Client(rig, "a", instance_id="i").beat()
-    assert rig.join("b", instance_id="i").error_code is ErrorCode.UNRELEASED_INSTANCE_ID
-    assert rig.join("a", instance_id="i").error_code is ErrorCode.NONE
+    end = rig.partition.end_offset
+    answer = rig.join(member_id, instance_id="i")
+    assert answer.error_code is ErrorCode.UNRELEASED_INSTANCE_ID and answer.error_message
+    assert rig.partition.end_offset == end
+    rig.advance(SESSION_MS)
+    assert rig.join(member_id, instance_id="i").error_code is ErrorCode.NONE
 
 
 # Other coordinators, and other protocols ----------------------------------------------------

@@ -96,7 +96,7 @@ class Inspections:
     ) -> None:
         """Calls `go_on`, at once if that does not take long."""
         judged: dict[int, Judged] = {}
-        late: list[tuple[int, LogConfig]] = []
+        late: list[tuple[int, TopicPartition, LogConfig]] = []
         for place, part in enumerate(request.partitions):
             key = TopicPartition(part.topic, part.partition)
             partition = self._replicas.partitions.get(key)
@@ -108,12 +108,12 @@ class Inspections:
                 continue
             found = None
             if len(records) <= self.at_once.most_bytes:
-                found = judge(records, config, wall_ms, self.at_once)
+                found = judge(records, key, config, wall_ms, self.at_once)
             if found is not None:
                 judged[place] = found
                 continue
             self._replicas.work.spend(self.at_once.most_bytes // BYTES_READ_PER_WORK)
-            late.append((place, config))
+            late.append((place, key, config))
         if not late:
             go_on(request, judged, now)
             return
@@ -122,10 +122,10 @@ class Inspections:
         size_bytes = sum(len(part.records or b"") for part in kept)
         self._connections.begin_inspection(connection, size_bytes)
         inspection = _Inspection(connection, request._replace(partitions=kept), go_on, judged)
-        for place, config in late:
+        for place, key, config in late:
             records = kept[place].records
             assert records is not None, f"batch {place} is gone"
-            inspection.left.append((place, partial(judge, records, config, wall_ms, WHOLE)))
+            inspection.left.append((place, partial(judge, records, key, config, wall_ms, WHOLE)))
         self._waiting.append(inspection)
         if len(self._waiting) == 1:
             self._look_into_next()

@@ -51,7 +51,9 @@ def append_as_leader(
     `bumps_epoch`: a marker brings the epoch of the producer's next transaction (KIP-890).
     `judged`: the batch was validated already."""
     if origin is AppendOrigin.CLIENT:
-        found = judge(records, state.config, wall_ms) if judged is None else judged
+        found = judged
+        if found is None:
+            found = judge(records, state.topic_partition, state.config, wall_ms)
         assert found is not None, f"{state.topic_partition}: a batch was not looked into"
         state.inspection_work += found.work
         records, header = found.records, found.header

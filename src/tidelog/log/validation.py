@@ -36,6 +36,7 @@ from tidelog.limits import (
     MAX_INSPECTED_RECORDS,
 )
 from tidelog.log.values import InvalidRecords
+from tidelog.model import TopicPartition
 from tidelog.records import batch as batches
 from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import CODEC_BY_NAME, Codec, inflate_bound_bytes
@@ -108,10 +109,14 @@ class Judged(NamedTuple):
 class Inside:
     """The records of a client's batch: read where a check asks for them, and then once."""
 
-    __slots__ = ("_batch", "_bounds", "_rest", "_survey", "body", "is_refused", "work")
+    __slots__ = ("_batch", "_bounds", "_rest", "_survey", "body", "is_refused", "partition", "work")
 
-    def __init__(self, batch: Buffer, bounds: Bounds = WHOLE, rest: Rest = no_rest) -> None:
+    def __init__(
+        self, batch: Buffer, partition: TopicPartition, bounds: Bounds = WHOLE, rest: Rest = no_rest
+    ) -> None:
         self._batch = batch
+        # For which it is.
+        self.partition = partition
         self._bounds = bounds
         self._rest = rest
         self._survey: Survey | None = None
@@ -170,11 +175,16 @@ def _codec_instead(header: BatchHeader, config: LogConfig) -> Codec | None:
 
 
 def judge(
-    records: Buffer, config: LogConfig, wall_ms: int, bounds: Bounds = WHOLE, rest: Rest = no_rest
+    records: Buffer,
+    partition: TopicPartition,
+    config: LogConfig,
+    wall_ms: int,
+    bounds: Bounds = WHOLE,
+    rest: Rest = no_rest,
 ) -> Judged | None:
     """Whether a client's batch may be appended, and as what. `None` for one that has more in it
     than bounds that are not the `WHOLE`, and then perhaps for one that is damaged."""
-    inside = Inside(records, bounds, rest)
+    inside = Inside(records, partition, bounds, rest)
     try:
         header = check_client_batch(records, config, wall_ms, inside)
         rebuilt = recompress(inside, header, config)
@@ -278,12 +288,12 @@ def _check_times(inside: Inside, header: BatchHeader, config: LogConfig, wall_ms
 
 
 def _check_keys(inside: Inside, header: BatchHeader) -> None:
-    errors = [
-        RecordError(index, "compacted topic cannot accept a record without a key")
-        for index in inside.survey(header).keyless
-    ]
-    if errors:
-        raise InvalidRecords(_REJECTED, errors)
+    keyless = inside.survey(header).keyless
+    if keyless:
+        # As in Kafka: one answer has the errors of many partitions.
+        text = "Compacted topic cannot accept message without key in topic partition "
+        text += str(inside.partition)
+        raise InvalidRecords(_REJECTED, [RecordError(index, text) for index in keyless])
 
 
 def recompress(inside: Inside, header: BatchHeader, config: LogConfig) -> bytes | None:

@@ -11,10 +11,12 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import BYTES_READ_PER_WORK, MAX_INSPECTED_RECORDS
 from tidelog.log.validation import AT_ONCE, Inside, check_client_batch, judge, looks_inside
 from tidelog.log.values import InvalidRecords
+from tidelog.model import TopicPartition
 from tidelog.records.batch import LOG_APPEND_TIME, build_batch, decode_batch, read_header, stamp
 from tidelog.records.compression import Codec
 from tidelog.records.record import Record
 
+PARTITION = TopicPartition("t", 4)
 CONFIG = LogConfig()
 COMPACTED = LogConfig(cleanup_policy="compact,delete")
 
@@ -29,7 +31,7 @@ def _patched(at: int, value: bytes, data: bytes | None = None) -> bytes:
 
 def _check(data: bytes, config: LogConfig = CONFIG) -> int:
     """Checks it; what looking inside took."""
-    inside = Inside(memoryview(data))
+    inside = Inside(memoryview(data), PARTITION)
     check_client_batch(memoryview(data), config, WALL_MS, inside)
     return inside.work
 
@@ -106,6 +108,8 @@ def test_keyless_records_of_a_compacted_topic_are_named() -> None:
             _check(build_batch(records, codec=codec), COMPACTED)
         assert caught.value.code is ErrorCode.INVALID_RECORD
         assert [error.batch_index for error in caught.value.record_errors] == [1, 3]
+        for error in caught.value.record_errors:
+            assert (error.message or "").endswith("without key in topic partition t-4")
 
 
 def test_timestamps_out_of_range_are_named() -> None:
@@ -209,13 +213,13 @@ def test_what_is_judged_before_is_appended_or_refused_as_ever() -> None:
     """Goal: the same batches, the same refusals, and a batch that is packed anew."""
     bench = LogBench(replace(COMPACTED, compression_type="gzip"))
     packed = build_batch([Record(WALL_MS, b"k", bytes(1 << 20))], codec=Codec.ZSTD)
-    assert judge(packed, bench.log.config, WALL_MS, AT_ONCE) is None
-    judged = judge(packed, bench.log.config, WALL_MS)
+    assert judge(packed, PARTITION, bench.log.config, WALL_MS, AT_ONCE) is None
+    judged = judge(packed, PARTITION, bench.log.config, WALL_MS)
     assert judged is not None and judged.header.codec == Codec.GZIP
     assert bench.log.append_as_leader(packed, 0, WALL_MS, judged=judged).last_offset == 0
     assert decode_batch(read_all(bench.log))[0].value == bytes(1 << 20)
     for bad in (build_batch([Record(WALL_MS, None, b"v")]), batch(3)[:-1] + b"\xff"):
-        refused = judge(bad, bench.log.config, WALL_MS, AT_ONCE)
+        refused = judge(bad, PARTITION, bench.log.config, WALL_MS, AT_ONCE)
         assert refused is not None
         with pytest.raises(ProtocolError) as caught:
             bench.log.append_as_leader(bad, 0, WALL_MS, judged=refused)
@@ -236,7 +240,7 @@ def test_the_header_decides_unless_topic_or_times_ask_for_more() -> None:
     }
     for config, looks in configs.items():
         assert looks_inside(header, config, WALL_MS) is looks, config
-        seen = judge(batch(3), config, WALL_MS)
+        seen = judge(batch(3), PARTITION, config, WALL_MS)
         assert seen is not None and bool(seen.work) is looks, config
     assert looks_inside(read_header(batch(1, WALL_MS * 2)), LogConfig(), WALL_MS)
 

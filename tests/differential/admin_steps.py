@@ -9,7 +9,8 @@ from tidelog.wire.api import ApiKey as K
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 CONFIGS: Final[tuple[tuple[str, Any], ...]] = (
-    ("retention.ms", "86400000"),
+    # Longer than the records' age: see `known.py`.
+    ("retention.ms", "1000000000000"),
     ("retention.ms", "-1"),
     ("retention.ms", "soon"),
     ("cleanup.policy", "compact"),

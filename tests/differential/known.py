@@ -77,6 +77,10 @@ _HASH_ORDER: Final = (
     "Which member of a consumer group gets which of equally good partitions follows the order of a "
     "hash map in Kafka, and member ids in Tidelog."
 )
+_RETENTION: Final = (
+    "What a topic's new retention lets go is deleted within `log.retention.check.interval.ms` in "
+    "Kafka, and at once in Tidelog."
+)
 _BROKER_CONFIGS: Final = (
     "Kafka takes any key for a broker and ignores those that it does not know, and refuses bad "
     "values with INVALID_REQUEST. Tidelog refuses what it would not follow, with INVALID_CONFIG, "
@@ -171,6 +175,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         _is_never,
     ),
     Known(
+        K.SYNC_GROUP,
+        "(waiting)",
+        "A member that waits for its assignment and leaves the group on another connection: Kafka "
+        "never answers its SyncGroup. Tidelog answers it with UNKNOWN_MEMBER_ID.",
+        lambda step, difference: (difference.kafka, difference.tidelog) == ("waits", "answers 25"),
+    ),
+    Known(
         K.PRODUCE,
         "log_append_time",
         "To a batch that is there already Kafka answers with the time of its last record as that "
@@ -195,6 +206,8 @@ KNOWN: Final[tuple[Known, ...]] = (
     Known(K.DESCRIBE_GROUPS, "group_state", _GONE_GROUP, _is_absent),
     Known(K.DESCRIBE_GROUPS, "authorized_operations", _GONE_GROUP),
     Known(K.LIST_GROUPS, "groups", _GONE_GROUP, _may_be_empty),
+    Known(K.ALTER_CONFIGS, "resources", _RETENTION, _is_never),
+    Known(K.INCREMENTAL_ALTER_CONFIGS, "resources", _RETENTION, _is_never),
     Known(K.ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
     Known(K.INCREMENTAL_ALTER_CONFIGS, "error_code", _BROKER_CONFIGS, _is_broker),
     Known(K.DESCRIBE_CONFIGS, "configs", _BROKER_CONFIGS, _is_broker),

@@ -84,6 +84,14 @@ def can_be_repeated(step: Step) -> bool:
     return step.key in READS and step.body.get("session_epoch", 0) <= 0
 
 
+def stand_of(side: Side, step: Step) -> str:
+    """Whether a broker waits with its answer, or which errors it has answered."""
+    if step.slot in side.under_way:
+        return "waits"
+    codes = sorted(error_codes(side.answers.get(step.number)) - {0})
+    return " ".join(("answers", *map(str, codes)))
+
+
 class Outcome(NamedTuple):
     """How a sequence ended."""
 
@@ -192,8 +200,7 @@ class Pair:
         for slot in sorted(set(kafka.under_way) ^ set(tidelog.under_way)):
             step = kafka.under_way.get(slot) or tidelog.under_way.get(slot)
             assert step is not None
-            waits = ["waits" if slot in side.under_way else "answers" for side in self.sides]
-            return step, Difference("(waiting)", waits[0], waits[1])
+            return step, Difference("(waiting)", *(stand_of(side, step) for side in self.sides))
         return None
 
     def _compare(self, step: Step) -> tuple[Difference, ...]:

@@ -6,6 +6,7 @@ from tests.unit.groups.rig import DELAY_MS, T0, Rig, heartbeat, join, leave, syn
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import CommitOffsets, JoinGroupResult, LeaveGroup, Leaver, SyncGroup
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
+from tidelog.rsm.coordinator import Refused
 
 
 @pytest.fixture
@@ -190,6 +191,13 @@ def test_who_leaves_while_waiting_is_answered(rig):
     waiting = rig.send(join(first, protocols=join().protocols * 2))
     rig.ask(leave(first))
     assert rig.answers[waiting] == JoinGroupResult(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def test_who_leaves_while_waiting_for_its_assignment_is_answered(rig):
+    _, member = joined(rig, "a", "b")
+    waiting = rig.send(sync(member, 1))
+    rig.ask(leave(member))
+    assert rig.answers[waiting] == Refused(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def test_member_ids_that_were_given_out_can_leave(rig):

@@ -147,8 +147,8 @@ def beat(draft: Draft, usual: str) -> None:
     text = name.text if isinstance(name, Name) else ""
     joins = not one.beats.get(text) or draft.prng.chance(1, 5)
     epoch = 0 if joins else generation(draft, one, name)
-    if joins and one.instance is not None:
-        # See `known.py`: a static member comes back under another id.
+    if joins and one.instance is not None and len(draft.steps) % 2:
+        # A static member comes back under another id, or under its own.
         one.own_id = f"member-{one.slot}-{len(draft.steps)}"
     if not joins and draft.prng.chance(1, 6):
         epoch = draft.prng.choice((-1, -2))

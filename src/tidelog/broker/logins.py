@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
 
 from tidelog.broker.connections import Connection, Connections, RequestContext
 from tidelog.broker.events import LoggedIn, LoginFailed
@@ -64,8 +64,7 @@ _IN_PHASE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What came of a step of a login."""
 
     code: ErrorCode = ErrorCode.NONE

@@ -138,10 +138,10 @@ MAX_WAITING_SHARE_FETCHES: Final = 10_000
 """Fetches of members of share groups that wait for records; beyond it they are answered at once,
 empty."""
 
-PACED_PART_OF_LAG: Final = 30
+PACED_PART_OF_LAG: Final = 10
 """An in-sync follower that fetches and has not been level for this part of
 `replica.lag.time.max.ms` makes clients wait that write to its partition. It is also the longest
-that one request makes them wait: a second by default."""
+that one request makes them wait: three seconds by default."""
 
 MARKERS_PER_TURN: Final = 500
 """Markers that a node hands to connections before it looks at its other connections again; those of

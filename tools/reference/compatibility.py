@@ -69,15 +69,14 @@ Two of Kafka's tools find nothing. Groups of the streams protocol (KIP-1071) are
 
 Tidelog assigns a consumer group's partitions within the heartbeat. Kafka does it at most once a
 second and in a thread of its own (`group.consumer.assignment.interval.ms`). An answer to a consumer
-has 2 MiB of records at most, or one batch, however much it asks for, and 512 KiB while more
-than eight others wait. A client that writes faster than the in-sync followers of its partitions
-fetch waits for them, for a second at most after a request and by `throttle_time_ms`, also without
+has 2 MiB of records at most, or one batch, however much it asks for, and 512 KiB while more than
+eight others wait. A client that writes faster than the in-sync followers of its partitions fetch
+waits for them, for three seconds at most after a request and by `throttle_time_ms`, also without
 quotas; Kafka takes what it can, and drops the followers from the ISR. The answer to a refused batch
 names 1,000 of its records at most. Where a broker has to look into a batch, for a topic with a
-codec of its own, with compaction, or for timestamps out of range,
-the batch may have 200,000 records and inflate to 32 MiB; Kafka has no such bound. A member of a
-group whose connection ended is removed before its session ends
-(`tidelog.group.disconnect.grace.ms`).
+codec of its own, with compaction, or for timestamps out of range, the batch may have 200,000
+records and inflate to 32 MiB; Kafka has no such bound. A member of a group whose connection ended
+is removed before its session ends (`tidelog.group.disconnect.grace.ms`).
 """
 
 _PARTNERS = """

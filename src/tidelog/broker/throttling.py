@@ -8,7 +8,7 @@ most |
 | `request_percentage` | time of loop and of `Compute`, measured outside | for a second at most |
 | `controller_mutation_rate` | partitions that are created or deleted | until its debt is paid |
 | `connection_creation_rate` | connections of an address | for a second at most, and is cut |
-| none | how long the followers of a partition lag that it writes to | for a second at most |
+| none | how long the followers of a partition lag that it writes to | for three seconds at most |
 
 The request that goes beyond a quota is carried out. Its answer leaves when it is ready, with the
 pause in `throttle_time_ms`, and none of the connection's further requests is handled before that

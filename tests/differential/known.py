@@ -1,6 +1,6 @@
 """Differences that we know and keep, each with its reason; `docs/compat.md` lists them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from tests.differential.admin_steps import BROKER, CLIENT_METRICS
@@ -76,6 +76,11 @@ _BESIDE: Final = (
 _HASH_ORDER: Final = (
     "Which member of a consumer group gets which of equally good partitions follows the order of a "
     "hash map in Kafka, and member ids in Tidelog."
+)
+_REFUSED_UPGRADE: Final = (
+    "A member of the newer protocol that is refused, for its regular expression, in a classic "
+    "group that rebalances: Kafka has answered the requests that wait with REBALANCE_IN_PROGRESS "
+    "before it refuses. In Tidelog they go on waiting."
 )
 _RETENTION: Final = (
     "What a topic's new retention lets go is deleted within `log.retention.check.interval.ms` in "
@@ -181,6 +186,8 @@ KNOWN: Final[tuple[Known, ...]] = (
         "never answers its SyncGroup. Tidelog answers it with UNKNOWN_MEMBER_ID.",
         lambda step, difference: (difference.kafka, difference.tidelog) == ("waits", "answers 25"),
     ),
+    Known(K.JOIN_GROUP, "(waiting)", _REFUSED_UPGRADE, _is_never),
+    Known(K.SYNC_GROUP, "(waiting)", _REFUSED_UPGRADE, _is_never),
     Known(
         K.PRODUCE,
         "log_append_time",
@@ -280,6 +287,16 @@ def begins_a_group(step: Step, found: Sequence[Difference]) -> bool:
     behind that can be compared."""
     return step.key == K.ALTER_SHARE_GROUP_OFFSETS and found[:1] == (
         Difference("error_code", "69", "0"),
+    )
+
+
+def ends_waits(step: Step, codes: Collection[int], found: Difference) -> bool:
+    """Whether this heartbeat, which both brokers refused with these codes, is why Kafka has
+    answered a request that waited."""
+    return (
+        step.key == K.CONSUMER_GROUP_HEARTBEAT
+        and any(codes)
+        and found == Difference("(waiting)", "answers 27", "waits")
     )
 
 

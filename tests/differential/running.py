@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from tests.differential.comparison import Difference, Names, canonical, differences, error_codes
-from tests.differential.known import begins_a_group, is_known
+from tests.differential.known import begins_a_group, ends_waits, is_known
 from tests.differential.sides import CLOSED, Side
 from tests.differential.steps import Step, has_long, resolve
 from tidelog.wire.api import ApiKey as K
@@ -148,7 +148,8 @@ class Pair:
             if self._kafka_failed():
                 return Outcome(sent, None, ())
             if waits := self._unequal_waits():
-                known = is_known(*waits)
+                codes = error_codes(self.sides[1].answers.get(step.number))
+                known = is_known(*waits) or ends_waits(step, codes, waits[1])
                 return Outcome(sent, None if known else waits[0], () if known else (waits[1],))
         return Outcome(sent, None, ())
 

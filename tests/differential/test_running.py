@@ -3,7 +3,7 @@
 import pytest
 
 from tests.differential.comparison import Difference
-from tests.differential.known import is_known
+from tests.differential.known import ends_waits, is_known
 from tests.differential.running import can_be_repeated, stand_of
 from tests.differential.sides import Side
 from tests.differential.steps import Step
@@ -41,3 +41,17 @@ def test_who_leaves_and_gets_no_answer_from_kafka_is_known(key, code, expected):
     stands = stand_of(kafka, step), stand_of(tidelog, step)
     assert stands == ("waits", f"answers {code}" if code else "answers")
     assert is_known(step, Difference("(waiting)", *stands)) is expected
+
+
+@pytest.mark.parametrize(
+    ("key", "codes", "kafka", "expected"),
+    [
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, {128}, "answers 27", True),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, {0}, "answers 27", False),
+        (ApiKey.CONSUMER_GROUP_HEARTBEAT, {128}, "answers 25", False),
+        (ApiKey.LEAVE_GROUP, {25}, "answers 27", False),
+    ],
+)
+def test_a_refused_member_that_ends_waits_in_kafka_is_known(key, codes, kafka, expected):
+    found = Difference("(waiting)", kafka, "waits")
+    assert ends_waits(Step(3, 1, int(key), 1, {}), codes, found) is expected

@@ -5,7 +5,7 @@ Produce with acks=all. A marker of an older coordinator is TRANSACTION_COORDINAT
 older producer INVALID_PRODUCER_EPOCH; a repetition is written again and changes nothing. Version 2
 says whether the epoch is that of the next transaction (transaction version 2, KIP-890); then the
 transaction that it ends must have a lower one. A marker without a producer would be a batch that no
-reader takes: INVALID_REQUEST.
+reader takes: INVALID_REQUEST. An epoch below that of no producer is INVALID_PRODUCER_EPOCH.
 
 A partition of `__consumer_offsets` has its group coordinator write the marker, which then counts
 the offsets of the transaction, or drops them. While it is not there, the answer is
@@ -26,6 +26,7 @@ from tidelog.broker.group_seats import GroupCall
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import EndTransaction, EndTransactionResult, Response
+from tidelog.log.producer_entry import NO_PRODUCER_EPOCH
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.records.control import EndTxnMarker
 from tidelog.replication.messages import MarkerToWrite
@@ -99,8 +100,11 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
 
 
 def _code_without_producer(node: Node, marker: MarkerToWrite) -> ErrorCode:
-    exists = node.image.exists(TopicPartition(marker.topic, marker.partition))
-    return ErrorCode.INVALID_REQUEST if exists else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not node.image.exists(TopicPartition(marker.topic, marker.partition)):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if marker.producer_id >= 0 and marker.producer_epoch < NO_PRODUCER_EPOCH:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode.INVALID_REQUEST
 
 
 def _marker_of(marker: Entity, topic: str, number: int) -> MarkerToWrite:

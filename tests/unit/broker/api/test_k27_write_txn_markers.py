@@ -94,9 +94,13 @@ def test_no_markers_are_answered_at_once():
     assert mark(OneNode().client(), 2) == []
 
 
-def test_a_marker_without_a_producer_is_not_written(node, wire):
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(-1, "INVALID_REQUEST"), (-2, "INVALID_PRODUCER_EPOCH")]
+)
+def test_a_marker_without_a_producer_is_not_written(node, wire, epoch, code):
+    """As in Kafka, an epoch below that of no producer is one that is over."""
     log = opened(node)
     end = log.log_end_offset
-    (codes,) = mark(wire, 2, (-1, True, 0, 0, {"t": (0, 7)}))
-    assert codes == {("t", 0): "INVALID_REQUEST", ("t", 7): "UNKNOWN_TOPIC_OR_PARTITION"}
+    (codes,) = mark(wire, 2, (epoch, True, 0, 0, {"t": (0, 7)}))
+    assert codes == {("t", 0): code, ("t", 7): "UNKNOWN_TOPIC_OR_PARTITION"}
     assert log.log_end_offset == end

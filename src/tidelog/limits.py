@@ -154,6 +154,17 @@ COORDINATOR_LOAD_BYTES_PER_TURN: Final = 64 << 10
 """How much of an internal topic a node replays before it looks at its connections again: some
 milliseconds' worth."""
 
+COORDINATOR_HELD_BYTES_PER_BYTE: Final = 3
+"""Bytes of it that are read and held cost as much as one that is replayed, or more."""
+
+COORDINATOR_HELD_KEYS: Final = 200_000
+"""Keys whose last value a loading coordinator holds, because a later record may take its place. At
+the bound all that is held is replayed."""
+
+COORDINATOR_HELD_BYTES: Final = 32 << 20
+"""Bytes of records after which a loading coordinator counts what it still holds of them. If it is a
+half, all of it is replayed."""
+
 MAX_FILES_DELETED: Final = 100
 """Files of a deleted log that go in one step."""
 

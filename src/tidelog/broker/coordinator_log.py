@@ -1,24 +1,21 @@
-"""A partition of an internal topic as the log of its coordinator: appends, and reading it all.
+"""A partition of an internal topic as the log of its coordinator.
 
 Appends go to the leader of the partition, which must be this node in the epoch of the coordinator.
 They are replicated as a client's with acks=all; the coordinator learns from the high watermark what
 is committed. Below the min ISR they are taken and not committed, until replicas come back.
 
-Reading stops where the leadership began: what comes behind is the coordinator's own. Records of
-transactions and their markers are handed out as they stand; what they mean is the coordinator's.
+Left out: reading all of it (`log_loader.py`).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from tidelog.env.instant import Instant
 from tidelog.model import NO_OFFSET, TopicId, TopicPartition
-from tidelog.records.batch import BatchHeader, build_batch, iter_headers
-from tidelog.records.control import build_end_txn_marker, read_end_txn_marker
-from tidelog.records.pairs import decode_pairs
+from tidelog.records.batch import build_batch
+from tidelog.records.control import build_end_txn_marker
 from tidelog.records.record import Record
 from tidelog.replication.replicas import Replicas
-from tidelog.rsm.log_records import InTransaction, LogRecord, RawRecord, TransactionEnd
+from tidelog.rsm.log_records import InTransaction, LogRecord, TransactionEnd
 
 
 class CoordinatorLog:
@@ -113,55 +110,3 @@ def _batch_of(records: Sequence[LogRecord], wall_ms: int) -> bytes:
         base_sequence=0,
         is_transactional=True,
     )
-
-
-class LoadedBatches(NamedTuple):
-    """A run of batches as one (`rsm.kernel.Committed`)."""
-
-    base_offset: int
-    last_offset: int
-    epoch: int
-    records: Sequence[LogRecord]
-    is_control: bool = False
-
-
-class LogLoader:
-    """Reads one partition from its beginning to where the leadership began."""
-
-    __slots__ = ("end", "position")
-
-    def __init__(self, start: int, end: int) -> None:
-        # The next offset to read.
-        self.position = start
-        # Exclusive.
-        self.end = end
-
-    @property
-    def is_done(self) -> bool:
-        """Whether everything was read."""
-        return self.position >= self.end
-
-    def take(self, data: bytes, upper: int) -> LoadedBatches:
-        """What these batches hold; reading goes on behind them. They are what there is first below
-        `upper`: none, when compaction has left nothing up to there. Raises `CorruptBatch`."""
-        base, epoch = self.position, 0
-        records: list[LogRecord] = []
-        for place, header in iter_headers(data):
-            self.position, epoch = header.last_offset + 1, header.leader_epoch
-            records += _records_at(data, place, header)
-        if not data:
-            self.position = upper
-        return LoadedBatches(base, self.position - 1, epoch, records)
-
-
-def _records_at(data: bytes, place: int, header: BatchHeader) -> Sequence[LogRecord]:
-    """What one batch holds."""
-    producer_id, producer_epoch = header.producer_id, header.producer_epoch
-    if header.is_control:
-        marker = read_end_txn_marker(data, place)
-        return [] if marker is None else [TransactionEnd(producer_id, producer_epoch, marker)]
-    pairs = decode_pairs(data, place, header)
-    found: list[RawRecord] = [(key, value) for key, value in pairs if key is not None]
-    if not header.is_transactional:
-        return found
-    return [InTransaction(raw, producer_id, producer_epoch) for raw in found]

@@ -12,7 +12,8 @@ belongs to it without a coordinator here: an answer made up of half a log would 
 
 Loading goes in steps of bounded size, at most `limits.COORDINATOR_LOAD_BYTES_PER_TURN` a tick for
 all partitions of a topic together, so that a broker that takes over a large partition goes on
-serving.
+serving. A step reads a part of the log, or replays a part of what the loader holds of it
+(`log_loader.py`).
 
 A request that writes waits for the replicas for a limited time only. After that it gets
 COORDINATOR_NOT_AVAILABLE: what it asked for may yet come into force, and clients try again.
@@ -31,7 +32,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from tidelog.broker import events
-from tidelog.broker.coordinator_log import CoordinatorLog, LogLoader
+from tidelog.broker.coordinator_log import CoordinatorLog
+from tidelog.broker.log_loader import LogLoader
 from tidelog.env.instant import Instant, earliest
 from tidelog.env.known_deadline import KnownDeadline
 from tidelog.env.trace import Trace
@@ -82,10 +84,10 @@ class Seat(Generic[C]):
 
     @property
     def may_load(self) -> bool:
-        """Whether there is something to read, or everything is read."""
+        """Whether there is something to read or to replay, or everything is replayed."""
         loader = self.loader
         return loader is not None and (
-            loader.is_done or (self.log.is_led and loader.position < self.log.high_watermark)
+            loader.is_done or (self.log.is_led and loader.has_more(self.log.high_watermark))
         )
 
 
@@ -198,29 +200,28 @@ class CoordinatorSeats(Generic[C]):
                 budget -= self._load_step(number, seat, budget, now)
 
     def _load_step(self, number: int, seat: Seat[C], max_bytes: int, now: Instant) -> int:
-        """Replays a part of the log, or activates the coordinator; returns the bytes read."""
+        """Replays a part of the log, or activates the coordinator; returns how much of the turn it
+        took, in bytes."""
         loader = seat.loader
         assert loader is not None, f"partition {number} does not load"
         if loader.is_done:
-            seat.loader = None
-            seat.deadline.forget()
-            self._prepare(seat, now)
-            seat.coordinator.become_active(seat.leader_epoch, now)
-            self.trace.event(
-                events.CoordinatorLoaded(
-                    partition=seat.log.topic_partition,
-                    leader_epoch=seat.leader_epoch,
-                    entries=len(seat.coordinator.entries),
-                    offset=loader.end,
-                )
-            )
+            self._activate(seat, loader, now)
             return 0
-        data = seat.log.read(loader.position, max_bytes, now)
+        high_watermark = seat.log.high_watermark
+        reads = loader.reads(high_watermark)
+        data = seat.log.read(loader.position, max_bytes, now) if reads else b""
         if data is None:
             self._fail(number, seat, "the log cannot be read")
             return 0
+        coordinator = seat.coordinator
         try:
-            seat.coordinator.load(loader.take(data, seat.log.high_watermark))
+            if reads:
+                only_last_counts = coordinator.only_last_counts
+                found = loader.take(data, high_watermark, only_last_counts=only_last_counts)
+            else:
+                found = loader.take_held(max_bytes)
+            if not found.is_empty:
+                coordinator.load(found)
         except ProtocolError as error:
             self.trace.event(
                 events.CoordinatorNotLoaded(
@@ -228,7 +229,22 @@ class CoordinatorSeats(Generic[C]):
                 )
             )
             self._fail(number, seat, error.message)
-        return len(data)
+            return len(data)
+        return found.size_bytes
+
+    def _activate(self, seat: Seat[C], loader: LogLoader, now: Instant) -> None:
+        seat.loader = None
+        seat.deadline.forget()
+        self._prepare(seat, now)
+        seat.coordinator.become_active(seat.leader_epoch, now)
+        self.trace.event(
+            events.CoordinatorLoaded(
+                partition=seat.log.topic_partition,
+                leader_epoch=seat.leader_epoch,
+                entries=len(seat.coordinator.entries),
+                offset=loader.end,
+            )
+        )
 
     # Requests -----------------------------------------------------------------------------
 

@@ -129,6 +129,11 @@ class GroupCoordinator(Coordinator[Env, Request, Response]):
 
     # The log ------------------------------------------------------------------------------
 
+    @property
+    def only_last_counts(self) -> bool:
+        """Whether of the records of one key the last one is enough."""
+        return self._kernel.committed.only_last_counts
+
     def become_active(self, epoch: int, now: Instant) -> None:
         """Everything before this leadership is loaded: decides from now on. The members that the
         log knows have one session timeout to come back."""

@@ -86,6 +86,13 @@ class GroupsImage:
         """One group, if it exists."""
         return self.groups.get(group_id)
 
+    @property
+    def only_last_counts(self) -> bool:
+        """Whether of the next plain records of one key the last one is enough, as a cleaner leaves
+        it. While a transaction is open none may be missing: an offset that is deleted does not wait
+        for the transaction any more, and one that is committed waits on."""
+        return not self.open
+
 
 class GroupsMachine:
     """The log of a coordinator as the kernel's state machine.

@@ -138,6 +138,13 @@ class Coordinator(ABC, Generic[E, Request, Response]):
 
     # The log ------------------------------------------------------------------------------
 
+    @property
+    def only_last_counts(self) -> bool:
+        """Whether, after what was loaded so far and as long as no record of a transaction comes, of
+        all records with one key the last one is enough, where it stands. So it is on a log that a
+        cleaner may compact."""
+        return False
+
     def load(self, batch: Committed[LogRecord]) -> None:
         """Takes the next batches of the log, which are committed."""
         self._env.kernel.on_committed(batch)

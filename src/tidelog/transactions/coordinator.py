@@ -115,6 +115,11 @@ class TransactionCoordinator(Coordinator[Env, Request, Response]):
 
     # The log ------------------------------------------------------------------------------
 
+    @property
+    def only_last_counts(self) -> bool:
+        """The last record of a transactional id says all of it."""
+        return True
+
     def become_active(self, epoch: int, now: Instant) -> None:
         """Everything before this leadership is loaded: decides from now on."""
         self._env.epoch = epoch

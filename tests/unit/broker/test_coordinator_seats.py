@@ -18,7 +18,9 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import FetchOffsets
+from tidelog.groups.records import CommittedOffset, OffsetRecord, encode
 from tidelog.limits import COORDINATOR_LOAD_BYTES_PER_TURN
+from tidelog.metadata.image import MetadataImage
 from tidelog.model import OFFSETS_TOPIC, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
@@ -102,8 +104,61 @@ def test_a_turn_begins_no_batch_that_may_be_too_large_for_it():
     while isinstance(asked(seats, node), Refused):
         seats.wake(node.now)
         steps += 1
-    # A batch a turn, and one in which the coordinator begins.
-    assert steps == 6
+    # Three batches are read in the first turn, the others in the second, in which two of the ten
+    # records are replayed; then four a turn, and one in which the coordinator begins.
+    assert steps == 5
+
+
+def overwritten(node, rounds):
+    """A log in which each round is overwritten by the next one."""
+    wire = node.client()
+    for offset in range(rounds):
+        for number in range(10):
+            commit_notes(wire, f"g{number}", offset)
+    return node.broker.replicas.partitions[P0].log.size_bytes
+
+
+def test_what_is_overwritten_is_read_and_not_replayed():
+    node = one_node(**ONE_PARTITION)
+    size = overwritten(node, 20)
+    seats = seats_of(node)
+    steps = 0
+    while isinstance(asked(seats, node), Refused):
+        seats.wake(node.now)
+        seats.check()
+        steps += 1
+    assert steps < size // COORDINATOR_LOAD_BYTES_PER_TURN
+    assert asked(seats, node, "g9").offsets[0][1].offset == 19
+
+
+def test_a_load_that_is_cut_short_leaves_nothing():
+    """Another broker led meanwhile, for all that the next load knows."""
+    node = one_node(**ONE_PARTITION)
+    overwritten(node, 20)
+    seats = seats_of(node)
+    seats.wake(node.now)
+    seats.on_image(MetadataImage())
+    assert asked(seats, node) == Refused(ErrorCode.NOT_COORDINATOR)
+    seats.on_image(node.broker.image)
+    while isinstance(asked(seats, node), Refused):
+        seats.wake(node.now)
+        seats.check()
+    assert sorted(each.group_id for each in seats.list_groups()) == [f"g{n}" for n in range(10)]
+    assert asked(seats, node, "g9").offsets[0][1].offset == 19
+
+
+def test_a_value_that_cannot_be_read_is_passed_over_where_it_is_overwritten():
+    node = one_node(**ONE_PARTITION)
+    wire = node.client()
+    replicas = node.broker.replicas
+    key, value = encode(OffsetRecord("g", TopicPartition("t", 0), CommittedOffset(7)))
+    for each in (b"\x00\x63", value):
+        batch = build_batch([Record(0, key, each)])
+        replicas.append_as_coordinator(P0, replicas.partitions[P0].leader_epoch, batch, 0)
+    node.settle()
+    assert fetch(wire, 9, None)[1] == {}
+    again = restarted(node, **ONE_PARTITION)
+    assert fetch(again.client(), 9, None)[1] == {("t", 0): (7, ErrorCode.NONE)}
 
 
 def test_a_large_log_is_loaded_in_steps():

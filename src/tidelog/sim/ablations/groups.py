@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from tidelog.broker.coordinator_log import LogLoader
+from tidelog.broker.log_loader import LogLoader
 from tidelog.errors import ErrorCode
 from tidelog.groups import offsets
 from tidelog.groups.consumer_records import IdPartition, Target

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from tidelog.broker import coordinator_log
+from tidelog.broker import log_loader
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups import offsets
@@ -70,14 +70,14 @@ SAFEGUARDS: Final = (
         Env, "is_pending", lambda *_: False
     ),
     guard("r32", "open-transactions-are-loaded", "a commit without its first records").replaced(
-        coordinator_log.LogLoader, "is_done", property(lambda _: True)
+        log_loader.LogLoader, "is_done", property(lambda _: True)
     ),
     guard(
         "r33", "offsets-wait-for-their-transaction", "beginning before offsets under way"
     ).replaced(offsets, "waits_for", lambda *_: False),
     guard(
         "r34", "what-waits-is-loaded", "offsets lost between their commit and its marker"
-    ).wrapped(coordinator_log, "_records_at", _without_transactions),
+    ).wrapped(log_loader, "_records_at", _without_transactions),
     guard_of_cluster(
         "transactions", "offsets-with-their-transaction", "offsets of transactions that aborted"
     ).wrapped(GroupsMachine, "replay", _count_at_once),

@@ -59,6 +59,9 @@ SAFEGUARDS: Final = (
     guard("r37", "answers-wait-for-the-load", "consumers that begin anew").replaced(
         LogLoader, "is_done", property(lambda _: True)
     ),
+    guard("r37", "what-is-held-is-replayed", "consumers that begin anew").replaced(
+        LogLoader, "is_done", property(lambda self: self.position >= self.end)
+    ),
     guard_of_cluster(
         "elections", "commits-wait-for-replicas", "an acknowledged commit that only its leader had"
     ).replaced(Env, "write", _answer_at_once),

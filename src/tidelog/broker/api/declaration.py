@@ -7,7 +7,7 @@ answers:
 | kind | who answers |
 | --- | --- |
 | `LocalApi` | this node, from a decoded request |
-| `HotApi` | this node, from the bytes: Produce and Fetch are parsed by hand |
+| `HotApi` | this node, from the bytes: Produce, Fetch and logins are parsed by hand |
 | `ControllerApi` | the active controller; a broker forwards the request |
 | `QuorumQueryApi` | the quorum's leader, at once, from what it knows; a broker forwards |
 | `VoterChangeApi` | the quorum's leader, when it is committed; a broker forwards |

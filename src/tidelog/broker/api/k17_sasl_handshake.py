@@ -8,27 +8,28 @@ not time to log in again, the answer is ILLEGAL_SASL_STATE without a list.
 from typing import Final, Protocol
 
 from tidelog.broker.api.checks import NOTHING
-from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, LocalApi, VersionRange
+from tidelog.broker.api.declaration import BROKERS_AND_CONTROLLERS, HotApi, VersionRange
 from tidelog.broker.api.needs import HasLogins
 from tidelog.broker.connections import RequestContext
 from tidelog.env.instant import Instant
 from tidelog.wire.api import ApiKey
-from tidelog.wire.entities import Entity
-from tidelog.wire.sasl import pack_handshake_response
+from tidelog.wire.sasl import pack_handshake_response, parse_handshake
 
 
 class Node(HasLogins, Protocol):
     """What SaslHandshake needs."""
 
 
-def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+def handle(
+    node: Node, context: RequestContext, frame: memoryview, offset: int, now: Instant
+) -> None:
     """Begins a login."""
-    step = node.logins.handshake(context, request.mechanism, now)
+    step = node.logins.handshake(context, parse_handshake(frame, offset), now)
     answer = pack_handshake_response(context.header.correlation_id, step.code, step.mechanisms)
     node.logins.answer(context, step, answer, now)
 
 
-API: Final = LocalApi(
+API: Final = HotApi(
     key=ApiKey.SASL_HANDSHAKE,
     doc=__doc__,
     listeners=BROKERS_AND_CONTROLLERS,

@@ -117,6 +117,10 @@ class ConsumerGroup(EpochGroup[ConsumerRecord, Current]):
         assert held == len(self.owners()), (
             f"SingleOwner: two members of {group_id} share partitions"
         )
+        meant = sum(map(len, self.targets.values()))
+        assert meant == len(set().union(*self.targets.values())), (
+            f"TargetIsDisjoint: a partition is meant for two members of {group_id}"
+        )
         EpochGroup.check(self, group_id)
 
 

@@ -87,6 +87,7 @@ def test_its_state(group, records, state):
         [record(Kind.CURRENT, Current(2, 1, MemberState.STABLE, {A0: 2}), "y")],
         [record(Kind.CURRENT, Current(2, 1, MemberState.UNREVOKED, {}, {A0: 2}), "y")],
         [record(Kind.CURRENT, Current(3), "y")],
+        [record(Kind.TARGET, (A0, A1), "y")],
         [record(Kind.EPOCH, GroupEpoch(1))],
     ],
 )

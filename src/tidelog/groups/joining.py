@@ -78,7 +78,10 @@ class Joining:
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         if not group.supports(request.protocol_type, request.protocols):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if member_id == NO_MEMBER or member_id in group.pending:
+        if member_id in group.pending:
+            is_in_use = request.group_instance_id in group.static_members
+            return ErrorCode.FENCED_INSTANCE_ID if is_in_use else ErrorCode.NONE
+        if member_id == NO_MEMBER:
             return ErrorCode.NONE
         return group.fault_of(member_id, request.group_instance_id)
 

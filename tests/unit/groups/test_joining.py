@@ -291,3 +291,14 @@ def test_a_member_id_begins_with_the_instance_or_else_with_the_client(rig, insta
     rig.advance(DELAY_MS)
     assert rig.answers[number].member_id.startswith(f"{name}-")
     assert len(rig.answers[number].member_id) == len(name) + 37
+
+
+def test_a_member_id_that_was_given_out_does_not_take_an_instance_id_that_is_in_use(rig):
+    """There would be two members of one instance, and one of them would never join again."""
+    fixed = rig.send(join(group_instance_id="i"))
+    rig.advance(2 * DELAY_MS)
+    given = rig.join_new("b")
+    answer = rig.ask(join(given, group_instance_id="i"))
+    assert answer.error_code is ErrorCode.FENCED_INSTANCE_ID
+    group = rig.coordinator.groups["g"]
+    assert list(group.members) == [rig.answers[fixed].member_id] and given in group.pending

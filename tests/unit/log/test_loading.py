@@ -365,18 +365,23 @@ def test_what_recovery_keeps_is_durable() -> None:
     assert read_all(bench.reopen_after_power_cut()) == before
 
 
+def cut_durable_records(bench: LogBench, count: int, offset: int) -> None:
+    """Appends records, makes them durable, and cuts them as a follower does (ClaimBeforeCut)."""
+    for _ in range(count):
+        bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.log.announced_end = offset
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.log.truncate_to(offset)
+
+
 def test_a_cut_at_the_end_of_a_segment_is_durable_after_a_start() -> None:
     """Goal: the process that cut a log rolled it at the cut and died before anything was flushed.
     Its successor flushes the new segment; a power cut must not bring back what was cut."""
     bench = LogBench(LogConfig(segment_bytes=1000))
-    for _ in range(9):
-        bench.append()
-    bench.log.request_flush()
-    bench.settle()
-    bench.log.announced_end = 8
-    bench.directory.checkpoint_recovery_points()
-    bench.settle()
-    bench.log.truncate_to(8)
+    cut_durable_records(bench, 9, 8)
     bench.roll()
     for _ in range(4):
         bench.append(epoch=1)
@@ -405,14 +410,7 @@ def test_no_high_watermark_is_saved_above_a_cut_that_is_not_durable(
     """CutBeforeMark: a power cut brings the cut records back, and they were never committed.
     Method: cut durable records, commit another in their place and save the high watermark."""
     bench = LogBench()
-    for _ in range(3):
-        bench.append()
-    bench.log.request_flush()
-    bench.settle()
-    bench.log.announced_end = 1
-    bench.directory.checkpoint_recovery_points()
-    bench.settle()
-    bench.log.truncate_to(1)
+    cut_durable_records(bench, 3, 1)
     if before_the_next_record == "kill":
         bench.reopen_after_kill()
     bench.append(epoch=1)

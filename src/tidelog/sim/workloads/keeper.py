@@ -6,7 +6,8 @@ clients' password becomes another one, or they lose a right and get it back. A c
 answer is asked for again, because what became of it is not known; it is the same twice.
 
 A request without an answer may still be on its way: a broker may forward it long after the right it
-takes away was given back. So once there are no more changes, all rights are given again and again.
+takes away was given back, or after the next password. So once there are no more changes, all rights
+and the last password are given again and again.
 
 Clients go on through all of this: they log in again, or they are denied for a while. No
 acknowledged record may be lost over it, and the checkers of every run look at that.
@@ -34,7 +35,7 @@ SCRAM_VERSION: Final = 0
 RETRY_MS: Final = 100
 LONGEST_DENIAL_MS: Final = 600
 GIVEN_AGAIN_MS: Final = 1000
-"""How often all rights are given once there are no more changes."""
+"""How often rights and password are given once there are no more changes."""
 
 Right = tuple[ResourceType, str, PatternType, int]
 """What the clients may do with which resources."""
@@ -85,10 +86,13 @@ class Keeper:
     def stop(self) -> None:
         """There are no more changes. See the module."""
 
-        def again() -> None:
-            self._give(RIGHTS, lambda: self._view.world.at(GIVEN_AGAIN_MS, again))
+        def later() -> None:
+            self._view.world.at(GIVEN_AGAIN_MS, again)
 
-        self._view.world.at(GIVEN_AGAIN_MS, again)
+        def again() -> None:
+            self._give(RIGHTS, lambda: self._set_password(later))
+
+        later()
 
     def act(self) -> None:
         """Begins one change, if none is under way."""
@@ -101,6 +105,10 @@ class Keeper:
 
     def _change_password(self) -> None:
         self._password_count += 1
+        self._set_password(self._settle)
+
+    def _set_password(self, then: Callable[[], None]) -> None:
+        """Gives the clients the newest password; they know it once that is done."""
         password = f"{first_password(CLIENT)}-{self._password_count}"
         salt = salt_of(password)
         change = {
@@ -114,7 +122,7 @@ class Keeper:
         def done() -> None:
             logins = self._view.world.clients.logins
             logins[CLIENT] = login_of(CLIENT, password, self._secrets)
-            self._settle()
+            then()
 
         wanted = request(
             ApiKey.ALTER_USER_SCRAM_CREDENTIALS, SCRAM_VERSION, deletions=[], upsertions=[change]

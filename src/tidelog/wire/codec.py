@@ -18,7 +18,6 @@ from kio.index import KioIndexError, load_request_schema, load_response_schema
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.wire import api
-from tidelog.wire.notation import INT32
 from tidelog.wire.schema import read_entity, write_entity
 
 TRAILING_BYTES_ALLOWED: Final = frozenset(
@@ -73,7 +72,7 @@ def encode_request(entity: Any, correlation_id: int, client_id: str | None) -> b
         api.ApiKey(entity.__api_key__), entity.__version__, correlation_id, client_id
     )
     write_entity(out, entity)
-    return _with_length(out)
+    return api.with_length(out)
 
 
 def encode_response(header: api.RequestHeader, entity: Any) -> bytes:
@@ -85,7 +84,7 @@ def encode_response(header: api.RequestHeader, entity: Any) -> bytes:
     flexible = api.has_flexible_response_header(header.api_key, header.api_version)
     out = bytearray(api.length_and_response_header(flexible, header.correlation_id))
     write_entity(out, entity)
-    return _with_length(out)
+    return api.with_length(out)
 
 
 def decode_response(api_key: api.ApiKey, api_version: int, frame: Buffer) -> tuple[int, Any]:
@@ -99,8 +98,3 @@ def decode_response(api_key: api.ApiKey, api_version: int, frame: Buffer) -> tup
     if end != len(frame):
         raise MalformedFrame(f"`{len(frame) - end}` bytes behind a {entity_type.__name__}")
     return correlation_id, entity
-
-
-def _with_length(out: bytearray) -> bytes:
-    INT32.pack_into(out, 0, len(out) - 4)
-    return bytes(out)

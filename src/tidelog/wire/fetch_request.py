@@ -5,7 +5,7 @@ from typing import Final
 
 from tidelog.env.disk import Buffer
 from tidelog.model import CONSUMER_REPLICA_ID, ZERO_UUID
-from tidelog.wire.api import ApiKey, pack_header
+from tidelog.wire.api import ApiKey, pack_header, with_length
 from tidelog.wire.fetch_messages import (
     DIRECTORY_FROM,
     FETCH_ANY_HIGH_WATERMARK,
@@ -221,8 +221,7 @@ def pack_request(
         notation.write_text(out, request.rack_id)
     if notation.flexible:
         write_tags(out, _request_tags(version, request))
-    INT32.pack_into(out, 0, len(out) - 4)
-    return bytes(out)
+    return with_length(out)
 
 
 def _request_tags(version: int, request: FetchRequest) -> list[tuple[int, bytes | bytearray]]:

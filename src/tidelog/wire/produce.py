@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.model import TopicId
-from tidelog.wire.api import ApiKey, length_and_response_header, pack_header, parse_response_header
+from tidelog.wire.api import (
+    ApiKey,
+    length_and_response_header,
+    pack_header,
+    parse_response_header,
+    with_length,
+)
 from tidelog.wire.notation import (
     CLASSIC,
     FLEXIBLE,
@@ -185,8 +191,7 @@ def pack_request(
             notation.write_no_tags(out)
         notation.write_no_tags(out)
     notation.write_no_tags(out)
-    INT32.pack_into(out, 0, len(out) - 4)
-    return bytes(out)
+    return with_length(out)
 
 
 # The response ----------------------------------------------------------------------------------
@@ -212,8 +217,7 @@ def pack_response(version: int, correlation_id: int, response: ProduceResponse) 
         write_tags(out, endpoint_tags(response.node_endpoints))
     else:
         notation.write_no_tags(out)
-    INT32.pack_into(out, 0, len(out) - INT32.size)
-    return bytes(out)
+    return with_length(out)
 
 
 def _by_topic(partitions: list[ProducedPartition]) -> list[list[ProducedPartition]]:

@@ -9,8 +9,8 @@ from typing import Final
 
 from tidelog.env.disk import Buffer
 from tidelog.errors import ErrorCode, MalformedFrame
-from tidelog.wire.api import length_and_response_header
-from tidelog.wire.notation import CLASSIC, FLEXIBLE, INT16, INT32, Notation, read_body
+from tidelog.wire.api import length_and_response_header, with_length
+from tidelog.wire.notation import CLASSIC, FLEXIBLE, INT16, Notation, read_body
 
 _SESSION: Final = Struct(">q")
 _SESSION_FROM: Final = 1
@@ -58,8 +58,7 @@ def pack_handshake_response(
     CLASSIC.write_length(out, len(mechanisms))
     for mechanism in mechanisms:
         CLASSIC.write_text(out, mechanism)
-    INT32.pack_into(out, 0, len(out) - INT32.size)
-    return bytes(out)
+    return with_length(out)
 
 
 def pack_authenticate_response(
@@ -76,5 +75,4 @@ def pack_authenticate_response(
     if version >= _SESSION_FROM:
         out += _SESSION.pack(session_ms)
     notation.write_no_tags(out)
-    INT32.pack_into(out, 0, len(out) - INT32.size)
-    return bytes(out)
+    return with_length(out)

@@ -125,15 +125,16 @@ def handle(
             refused.append(_failed(found, code))
     call = ProduceCall(context, request.acks, refused)
     accepted = request._replace(partitions=partitions)
-    bumps_epoch, wall_ms = version >= transaction_errors.FIRST_PRODUCE_THAT_ADDS, node.wall_ms(now)
+    bumps_epoch = version >= transaction_errors.FIRST_PRODUCE_THAT_ADDS
     if any(map(node.inspections.may_be_long, partitions)):
-        go_on = partial(_go_on, node, call, bumps_epoch)
-        node.inspections.look(accepted, context.connection, go_on, now=now, wall_ms=wall_ms)
+        append = partial(_append, node, call, bumps_epoch)
+        wall_ms = node.wall_ms(now)
+        node.inspections.look(accepted, context.connection, append, now=now, wall_ms=wall_ms)
     else:
-        _append(node, call, accepted, now, wall_ms, bumps_epoch=bumps_epoch)
+        _append(node, call, bumps_epoch, accepted, NOTHING_JUDGED, now)
 
 
-def _go_on(
+def _append(
     node: Node,
     call: ProduceCall,
     bumps_epoch: bool,
@@ -141,22 +142,9 @@ def _go_on(
     judged: Mapping[int, Judged],
     now: Instant,
 ) -> None:
-    """What can be known of the batches is known."""
-    _append(node, call, request, now, node.wall_ms(now), bumps_epoch=bumps_epoch, judged=judged)
-
-
-def _append(
-    node: Node,
-    call: ProduceCall,
-    request: ProduceRequest,
-    now: Instant,
-    wall_ms: int,
-    *,
-    bumps_epoch: bool,
-    judged: Mapping[int, Judged] = NOTHING_JUDGED,
-) -> None:
+    """What has to be known of the batches before is known."""
     pause_ms = node.replicas.produce(
-        request, call, now, wall_ms, bumps_epoch=bumps_epoch, judged=judged
+        request, call, now, node.wall_ms(now), bumps_epoch=bumps_epoch, judged=judged
     )
     if pause_ms:
         node.throttling.on_ahead_of_followers(call.context, pause_ms, now)

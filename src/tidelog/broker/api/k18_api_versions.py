@@ -22,7 +22,6 @@ from tidelog.kraft.codec import SENT_VERSIONS
 from tidelog.kraft.voters import KRAFT_VERSION
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
-from tidelog.wire.codec import encode_response
 from tidelog.wire.entities import Entity
 
 FIRST_VERSION_WITH_LEVEL_0: Final = 4
@@ -39,7 +38,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
     illegal = node.logins.illegal_greeting(context)
     if illegal is not None:
         refusal = _refusal(context.response_type, illegal.code)
-        node.logins.answer(context, illegal, encode_response(context.header, refusal), now)
+        framed = codec.encode_response(context.header, refusal)
+        node.logins.answer(context, illegal, framed, now)
         return
     if context.header.api_version >= 3 and not (
         _SOFTWARE.fullmatch(request.client_software_name)

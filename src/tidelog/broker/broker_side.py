@@ -146,14 +146,12 @@ class BrokerSide:
         """When one of its parts has something to do."""
         broker = self.broker
         held = broker.held_questions
+        # No call is made before all logs are loaded.
+        makes_calls = self.directories.is_loaded
         return earliest(
             broker.replicas.deadline(),
-            # No call is made before all logs are loaded.
-            *(
-                [self.lifecycle.deadline(), broker.producer_ids.deadline()]
-                if self.directories.is_loaded
-                else []
-            ),
+            self.lifecycle.deadline() if makes_calls else None,
+            broker.producer_ids.deadline() if makes_calls else None,
             held.deadline(caught_up=self.lifecycle.has_caught_up) if held.has_any else None,
         )
 

@@ -265,7 +265,7 @@ class Controller:
             return None
         if self._long.has_any:
             return Instant(0)
-        return earliest(self._sessions.deadline(), *(each.due_at for each in self._rounds))
+        return earliest(self._sessions.deadline(), *[each.due_at for each in self._rounds])
 
     @property
     def _rounds(self) -> tuple[Round, ...]:

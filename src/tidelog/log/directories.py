@@ -94,6 +94,8 @@ class LogDirectories:
         self._first_takes_logs = first_takes_logs
         # Where logs are to go that do not exist yet, the newest wish last.
         self._preferred: dict[TopicPartition, LogDirectory] = {}
+        # Whether the start has ended, which it does once; every tick asks for it.
+        self._is_loaded = False
         # Directories that have gone offline and that `take_failed` has not returned.
         self._failed: list[tuple[LogDirectory, str]] = []
         # Every log in service, and every damaged one, wherever it is.
@@ -250,12 +252,14 @@ class LogDirectories:
     @property
     def is_loaded(self) -> bool:
         """Whether every log is in service, or known to be damaged."""
-        return all(directory.is_loaded for directory in self.online.values())
+        if not self._is_loaded:
+            self._is_loaded = all(directory.is_loaded for directory in self.online.values())
+        return self._is_loaded
 
     @property
     def has_logs_to_load(self) -> bool:
         """Whether `load` has something to do."""
-        return any(directory.has_logs_to_load for directory in self.online.values())
+        return not self.is_loaded and any(each.has_logs_to_load for each in self.online.values())
 
     def load(self, most_work: int) -> None:
         """Goes on with the start; each directory gets its share of the work."""

@@ -498,6 +498,8 @@ def main() -> None:
     parser.add_argument("--steps", nargs="*", choices=tuple(STEPS), default=tuple(STEPS))
     parser.add_argument("--json", type=Path, help="a file for the figures (`bench.scale_report`)")
     options = parser.parse_args()
+    # A node that is installed has byte code; without it each start compiles for half a second.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     rows = []
     for partitions in options.partitions:
         for kafka in (False, True) if options.kafka else (False,):

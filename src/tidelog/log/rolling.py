@@ -78,8 +78,9 @@ def _has_new_epochs(state: LogState) -> bool:
 def request_flush(state: LogState) -> int:
     """Emits `Flush` effects for everything not yet durable; returns the offset they cover. None is
     emitted when an earlier request covers all, or the recovery point has arrived already. The
-    identity of a log without records is not worth one: it is part of the first."""
-    if state.ledger.is_due(state.segments):
+    identity of a log that never had records is not worth one: it is part of the first. Without it
+    a log that lost its records to retention would be taken for another one's, and begin at 0."""
+    if state.log_end_offset or state.ledger.is_due(state.segments):
         _hand_in_identity(state)
         if _has_new_epochs(state):
             state.epochs.save_first()

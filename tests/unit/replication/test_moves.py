@@ -90,6 +90,23 @@ def test_a_copy_begins_where_the_log_begins(monkeypatch: pytest.MonkeyPatch) -> 
     assert bench.log.log_start_offset == 52
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_a_log_without_records_keeps_its_offsets_when_it_moves(seed: int) -> None:
+    """Goal: where all records were deleted, a power cut behind the move does not make a log of it
+    that begins at 0 and would give the offsets out again (cluster seed 1352280007)."""
+    bench = MoveBench()
+    bench.append(10)
+    bench.log.request_flush()
+    bench.carry_out()
+    bench.log.maybe_raise_log_start_offset(10)
+    assert bench.request(2) is ErrorCode.NONE
+    assert bench.ends_on(2)
+    bench.restart(Prng(seed), power_cut=True)
+    assert bench.place == 2
+    assert (bench.log.log_start_offset, bench.log.log_end_offset) == (10, 10)
+    assert bench.log.topic_id == TOPIC_ID
+
+
 def test_a_log_that_begins_anew_is_copied_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = under_way(monkeypatch)
     bench.log.truncate_fully_and_start_at(1000)

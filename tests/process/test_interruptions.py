@@ -228,6 +228,28 @@ def test_the_demonstration(moment: str, number: signal.Signals, tmp_path: Path) 
         interrupt(process, number, tmp_path, INTERRUPTED)
 
 
+PROGRAM = """
+import signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "tidelog.cli.app":
+            exec("signal.raise_signal(signal.SIGTERM)")
+
+sys.meta_path.insert(0, Interrupting())
+from tidelog.cli.main import main
+main()
+"""
+"""The signal comes while a text is executed, as dataclasses do it hundreds of times."""
+
+
+def test_an_import_that_is_interrupted(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "interrupted"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, b"")
+
+
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("moment", ["launcher", "nodes"])
 def test_a_cluster_that_is_being_started(

@@ -33,6 +33,9 @@ def main() -> None:
         code = EXIT_INTERRUPTED
     if early is not None:
         early.cancel()
+    # `python -m` ends by SIGINT, whatever the code, if the last text that was executed was
+    # interrupted: dataclasses execute one each, hundreds while this imports. So one more is.
+    exec("")
     sys.exit(code)
 
 

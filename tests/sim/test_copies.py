@@ -70,6 +70,16 @@ def test_a_commit_without_an_answer_may_come_behind_a_later_one():
         progress.on_committed(0, 4)
 
 
+def test_a_commit_without_an_answer_is_known_when_the_coordinator_says_so():
+    """The last one of all: nothing is left for a later commit, which would be acknowledged."""
+    progress = a_group()
+    progress.acknowledge(progress.send(0, 5, 3))
+    progress.send(0, 10, 3)
+    assert progress.committed(0) == 5
+    progress.on_committed(0, 10)
+    assert progress.committed(0) == 10
+
+
 def test_a_commit_of_a_former_generation_does_not_come_behind_one_of_the_next():
     progress = a_group(3)
     progress.send(0, 4, 3)

@@ -48,6 +48,8 @@ class GroupProgress:
         self._delivered: dict[int, int] = {}
         # The last acknowledged commit of the newest generation that has one, by partition.
         self._acknowledged: dict[int, SentCommit] = {}
+        # What a coordinator said last that is committed, by partition.
+        self._said: dict[int, int] = {}
         # Commits without an answer, by partition.
         self._unknown: dict[int, set[SentCommit]] = {}
 
@@ -113,8 +115,10 @@ class GroupProgress:
         if offset > given:
             text = f"{self.group} has {offset} of {partition}, {given} were delivered"
             raise Violation("DeliveredAtLeastOnce", text)
+        self._said[partition] = offset
 
     def committed(self, partition: int) -> int:
-        """The last offset that was acknowledged; -1 for none."""
-        last = self._acknowledged.get(partition)
-        return NO_OFFSET if last is None else last.offset
+        """The last offset that was acknowledged, or a later one of which a coordinator said that it
+        is committed: its commit had no answer. -1 for none."""
+        last, said = self._acknowledged.get(partition), self._said.get(partition, NO_OFFSET)
+        return said if last is None else max(said, last.offset)

@@ -89,6 +89,7 @@ class Copies:
     def __init__(
         self,
         view: ClusterView,
+        checking: ClusterView,
         admin: Admin,
         copiers: Sequence[ClusterView],
         readers: Sequence[ClusterView],
@@ -96,7 +97,8 @@ class Copies:
         *,
         flushed: bool,
     ) -> None:
-        """`view` is of those who are no members."""
+        """`view` is of those who are no members, but for the readers of all that is written: they
+        are `checking`, because a fetch that waits holds up its connection."""
         self._admin = admin
         self._prng = prng
         # Whether all topics are to survive power cuts of all replicas.
@@ -122,8 +124,8 @@ class Copies:
             *(Copier(each, Prng(prng.next_u64()), self._copying, is_over) for each in copiers),
             *(Reader(each, Prng(prng.next_u64()), self._reading, is_over) for each in readers),
         ]
-        self._source = SourceReader(view, prng, lambda: self._is_fed)
-        self._copies = CopyReader(view, prng, lambda: self._has_ended)
+        self._source = SourceReader(checking, prng, lambda: self._is_fed)
+        self._copies = CopyReader(checking, prng, lambda: self._has_ended)
         # What the groups have in the end, by group and partition.
         self._final: dict[GroupProgress, dict[int, int]] = {}
 

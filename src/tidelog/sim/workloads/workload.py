@@ -100,7 +100,7 @@ class Workload:
         ]
         self._members = self._make_members(stream(seed, "members"))
         self._sharers = self._make_sharers(stream(seed, "sharers"))
-        self._copies = self._make_copies(stream(seed, "copies"))
+        self._copies = self._make_copies(seed)
 
     def _make_members(self, prng: Prng) -> Members:
         views = self._own_views("m", self._swarm.members, prng)
@@ -112,10 +112,12 @@ class Workload:
         admin = Admin(view, self.history)
         return Sharers(view, admin, views, prng, flushed=self._swarm.group_commit)
 
-    def _make_copies(self, prng: Prng) -> Copies:
+    def _make_copies(self, seed: int) -> Copies:
+        prng = stream(seed, "copies")
         view = self._own_view("feeder", Prng(prng.next_u64()))
         return Copies(
             view,
+            self._own_view("checker", stream(seed, "checker of copies")),
             Admin(view, self.history),
             self._own_views("copier", self._swarm.copiers, prng),
             self._own_views("reader", self._swarm.readers, prng),

@@ -252,13 +252,13 @@ def parse_response_header(api_key: ApiKey, api_version: int, frame: Buffer) -> t
 
 
 def length_and_response_header(flexible: bool, correlation_id: int) -> bytes:
-    """Room for the length prefix, which `with_length` fills in, and the header of a response."""
+    """Four bytes for the length prefix, which `with_length` sets, and the header of a response."""
     if flexible:
         return _FLEXIBLE_RESPONSE.pack(0, correlation_id, NO_TAGS)
     return _CLASSIC_RESPONSE.pack(0, correlation_id)
 
 
 def with_length(out: bytearray) -> bytes:
-    """A whole message, whose first four bytes are room for the length of the others."""
+    """Sets the length prefix of a message, its first four bytes; returns the whole message."""
     INT32.pack_into(out, 0, len(out) - INT32.size)
     return bytes(out)

@@ -104,6 +104,10 @@ def run_kafka_python(bootstrap: str, group: str, topic: str, go_on: Callable[[],
         heartbeat_interval_ms=HEARTBEAT_MS,
     )
     consumer.subscribe([topic], listener=Listener())
+    # Version 3.0.12 forgets a join under way at the end of a poll when it was only the topic's
+    # partitions becoming known that called for it, and neither reads nor sends heartbeats then.
+    # They are known before the first join.
+    consumer.partitions_for_topic(topic)
     while go_on():
         found = consumer.poll(timeout_ms=100, max_records=100)
         values = [each.value for messages in found.values() for each in messages]

@@ -34,6 +34,7 @@ ON_DISK: dict[str, Callable[[SimDisk], object]] = {
     "list_dir": lambda disk: disk.list_dir("d"),
     "make_dir": lambda disk: disk.make_dir("e"),
     "read_file": lambda disk: disk.read_file("d/file"),
+    "read_head": lambda disk: disk.read_head("d/file", 1),
     "replace": lambda disk: disk.replace("d/file", b"x"),
     "rename": lambda disk: disk.rename("d", "f"),
     "link": lambda disk: disk.link("d/file", "d/second"),

@@ -82,6 +82,10 @@ class Disk(Protocol):
     def read_file(self, path: str) -> bytes | None:
         """The whole content, or `None` when there is no such file."""
 
+    def read_head(self, path: str, length: int) -> bytes | None:
+        """The first bytes, fewer if the file is shorter; `None` when there is no such file. Less
+        work than to open it."""
+
     def replace(self, path: str, data: bytes) -> None:
         """Writes a whole file atomically and durably: temporary file, fsync, rename, fsync of
         the directory. Blocks; for start-up and formatting only."""

@@ -195,6 +195,11 @@ class MemoryDisk:
         node = self._find(path)
         return self.deliver(path, bytes(node.data)) if isinstance(node, Content) else None
 
+    def read_head(self, path: str, length: int) -> bytes | None:
+        self.begin(Operation.READ, path)
+        node = self._find(path)
+        return self.deliver(path, bytes(node.data[:length])) if isinstance(node, Content) else None
+
     def replace(self, path: str, data: bytes) -> None:
         parent = self._parent(path)
         old = parent.entries.get(_name(path))

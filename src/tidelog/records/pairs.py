@@ -15,10 +15,9 @@ from typing import Final
 
 from tidelog.env.disk import Buffer
 from tidelog.records.batch import BatchHeader, decode_body, inflate_body
+from tidelog.records.record import decode_varint
 from tidelog.records.record_runs import RecordRun, find_runs
 
-_SHORT: Final = 128
-"""A varint below has one byte."""
 _AT_ONCE: Final = 8
 """Records that one structure takes: fewer calls."""
 
@@ -40,30 +39,37 @@ def decode_pairs(buf: Buffer, pos: int, header: BatchHeader) -> list[Pair]:
 
 
 def _pairs_of(run: RecordRun, body: bytes) -> list[Pair] | None:
-    """The pairs of a run of records with short values and without headers; `None` for another."""
-    value_at = run.key_at + max(0, run.key_bytes) + 1
-    # Zigzag; the first byte of the length is the same in the whole run.
-    length = body[run.start + value_at - 1]
-    value_bytes = length >> 1
+    """The pairs of a run of records whose values have one length and that have no headers; `None`
+    for another."""
+    length_at = run.start + run.key_at + max(0, run.key_bytes)
+    value_bytes, value_at = decode_varint(body, length_at)
+    # The first byte of the length is the same in the whole run.
+    rests = (set(body[at : run.end : run.size_bytes]) for at in range(length_at + 1, value_at))
     if (
-        length >= _SHORT
-        or length & 1
-        or run.key_bytes < 0
-        or value_at + value_bytes + 1 != run.size_bytes
+        value_bytes < 0
+        or value_at + value_bytes + 1 != run.start + run.size_bytes
+        or any(len(rest) > 1 for rest in rests)
         or any(body[run.start + run.size_bytes - 1 : run.end : run.size_bytes])
     ):
         return None
-    form = run.key_at, run.key_bytes, value_bytes
+    form = run.key_at, run.key_bytes, value_at - length_at, value_bytes
     several, single = _pair_form(*form, _AT_ONCE), _pair_form(*form, 1)
     cut = run.end - (run.end - run.start) % several.size
     with memoryview(body) as view:
-        fields = chain.from_iterable(several.iter_unpack(view[run.start : cut]))
-        pairs: list[Pair] = list(zip(fields, fields, strict=True))
-        pairs += single.iter_unpack(view[cut : run.end])
-    return pairs
+        fields = chain(
+            chain.from_iterable(several.iter_unpack(view[run.start : cut])),
+            chain.from_iterable(single.iter_unpack(view[cut : run.end])),
+        )
+        if run.has_keys:
+            return list(zip(fields, fields, strict=True))
+        return [(None, value) for value in fields]
 
 
 @lru_cache(maxsize=128)
-def _pair_form(key_at: int, key_bytes: int, value_bytes: int, count: int) -> Struct:
-    """Key and value of so many records: before the value is its length, behind it no headers."""
-    return Struct(f"{key_at}x{key_bytes}sx{value_bytes}sx" * count)
+def _pair_form(
+    key_at: int, key_bytes: int, length_bytes: int, value_bytes: int, count: int
+) -> Struct:
+    """Key, unless they have none, and value of so many records: before the value is its length,
+    behind it no headers."""
+    key = f"{key_bytes}s" if key_bytes >= 0 else ""
+    return Struct(f"{key_at}x{key}{length_bytes}x{value_bytes}sx" * count)

@@ -135,12 +135,9 @@ class OsDisk:
         return True
 
     def read_file(self, path: str) -> bytes | None:
-        try:
-            descriptor = os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        descriptor = self._open_to_read(path)
+        if descriptor is None:
             return None
-        except OSError as error:
-            raise StorageError(path, reason_of(error)) from error
         try:
             # Most are tiny, and a start reads tens of thousands of them.
             parts = [os.read(descriptor, _FIRST_READ_BYTES)]
@@ -151,6 +148,26 @@ class OsDisk:
             raise StorageError(path, reason_of(error)) from error
         finally:
             os.close(descriptor)
+
+    def read_head(self, path: str, length: int) -> bytes | None:
+        descriptor = self._open_to_read(path)
+        if descriptor is None:
+            return None
+        try:
+            return os.pread(descriptor, length, 0)
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
+        finally:
+            os.close(descriptor)
+
+    def _open_to_read(self, path: str) -> int | None:
+        """A descriptor; `None` when there is no such file."""
+        try:
+            return os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StorageError(path, reason_of(error)) from error
 
     def replace(self, path: str, data: bytes) -> None:
         target = self._root / path

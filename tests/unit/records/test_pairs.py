@@ -48,8 +48,13 @@ def test_pairs_are_those_of_the_general_decoder(seed):
 
 
 @pytest.mark.parametrize("count", [8, 64, 65, 1000])
-def test_records_of_one_form_are_cut_out_without_decoding_them(count, monkeypatch):
-    records = [Record(5, b"key %4d" % each, b"value %4d" % each) for each in range(count)]
+@pytest.mark.parametrize("has_keys", [True, False], ids=["keys", "no keys"])
+@pytest.mark.parametrize("more", [0, 60, 9000], ids=["short", "two bytes", "three bytes"])
+def test_records_of_one_form_are_cut_out_without_decoding_them(count, has_keys, more, monkeypatch):
+    key = b"key %4d" if has_keys else None
+    records = [
+        Record(5, key and key % each, b"value %4d" % each + b"." * more) for each in range(count)
+    ]
     _, known = both(records)
     monkeypatch.delattr(pairs, "decode_body")
     data = bytes(build_batch(records))

@@ -213,7 +213,7 @@ CUT_WORK: Final = 60
 LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
 
-LOG_LOADING_WORK: Final = 250
+LOG_LOADING_WORK: Final = 150
 """At a start: a log is opened. What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn; so
 does the rest of a log that has many segments, or has to be walked (`log/pieces.py`)."""
 
@@ -306,11 +306,11 @@ PARTITION_ANSWER_WORK: Final = 10
 CONFIG_ANSWER_WORK: Final = 600
 """A topic or broker is described with all its properties."""
 
-MAX_PARTITIONS_READ_PER_TURN: Final = 250
+MAX_PARTITIONS_READ_PER_TURN: Final = 80
 """Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
 have nothing new, and take it some ten microseconds."""
 
-MAX_PARTITIONS_WITH_RECORDS: Final = 250
+MAX_PARTITIONS_WITH_RECORDS: Final = 80
 """Partitions with records in an answer that need not name them all. A follower acknowledges none of
 them before it has appended all, at some fifty microseconds each."""
 
@@ -318,7 +318,7 @@ MAX_FIRST_RECORDS: Final = 8
 """Empty replicas that one answer to a follower gives records, beside those that have some. The
 follower makes a file for each, and the records of all others in the answer wait for that."""
 
-MAX_PARTITIONS_ADDED_PER_FETCH: Final = 250
+MAX_PARTITIONS_ADDED_PER_FETCH: Final = 80
 """Partitions that one fetch of a follower adds to its session; the next one, which follows at once,
 adds more. A partition that is added costs the leader some ten microseconds."""
 
@@ -337,9 +337,9 @@ MAX_PARTITIONS: Final = 50_000
 nothing of it is done. Each node may have a replica of each, at 15 KB of memory and about a
 millisecond of a start. Descriptors do not bound them (`runtime/open_files.py`)."""
 
-MAX_CHANGES_PER_TURN: Final = 100
+MAX_CHANGES_PER_TURN: Final = 50
 """Partitions that the active controller changes before its node looks at its connections again; a
-longer decision goes on in the turns that follow (`controller/slices.py`). About 3 ms."""
+longer decision goes on in the turns that follow (`controller/slices.py`). About 2 ms."""
 
 MAX_REPLICAS_ASSIGNED: Final = 2250
 """Replicas whose directories a broker reports in one request (`replication/directory_reports.py`);
@@ -349,17 +349,18 @@ MAX_PARTITIONS_PLACED_PER_TURN: Final = 300
 """Partitions that the active controller places and encodes in a turn, for a topic that is created
 whole when all of them are ready. About 3 ms."""
 
-MAX_RECORDS_PER_TURN: Final = 200
+MAX_RECORDS_PER_TURN: Final = 80
 """Records of committed metadata that a node decodes and publishes before it looks at its
-connections again; the others wait. Some two milliseconds."""
+connections again; the others wait. Some two milliseconds with what the replicas do about it."""
 
 MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,
 which every client retries."""
 
-MAX_PROPOSALS_PER_REQUEST: Final = 200
-"""ISR proposals in one AlterPartition; the others follow its answer. To write a request of so many
-takes 5 ms, to read it 3 ms."""
+MAX_PROPOSALS_PER_REQUEST: Final = 50
+"""ISR proposals in one AlterPartition; the others follow its answer. To read a request of so many
+and to decide it takes 3 ms. With fewer a broker that returns is in sync everywhere later, because
+each request has its round trip."""
 
 MAX_DESCRIBED_PARTITIONS: Final = 2000
 """`max.request.partition.size.limit`, Kafka's default: partitions in one answer to

@@ -9,7 +9,7 @@ from tidelog.sim.engine.client import SimClient
 from tidelog.sim.engine.work import Hardware
 from tidelog.sim.engine.world import World
 
-PARTITIONS = 6 * MAX_CHANGES_PER_TURN
+PARTITIONS = 12 * MAX_CHANGES_PER_TURN
 
 
 def test_a_write_that_waits_for_the_dead_follower_is_acknowledged_before_it_is_fenced() -> None:

@@ -11,7 +11,8 @@ Invariants: those of `elections.py`.
 Source: KIP-841, KIP-903, KIP-966; Kafka's replication control.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
+from itertools import chain
 
 from tidelog.controller.assignments import without
 from tidelog.controller.elections import (
@@ -28,7 +29,7 @@ from tidelog.controller.slices import Rest, Steps, in_slices
 from tidelog.controller.view import Place, View, places_where
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, PartitionChangeRecord
-from tidelog.model import NO_LEADER, Uuid
+from tidelog.model import NO_LEADER, TopicId, Uuid
 
 
 def decide_broker_left(
@@ -50,24 +51,46 @@ def decide_broker_left(
             return False
         return broker_id in partition.isr or (uncleanly and broker_id in partition.eligible_leaders)
 
-    def urgency(place: Place) -> tuple[bool, int]:
-        return place.partition.leader != broker_id, len(place.topic.partitions)
-
-    places = sorted(places_where(view, is_held), key=urgency)
+    led, others = _Chosen(), _Chosen()
+    for topic in sorted(view.image.topics_by_id.values(), key=lambda each: len(each.partitions)):
+        for number, partition in topic.partitions.items():
+            if is_held(partition):
+                (led if partition.leader == broker_id else others).add(topic.topic_id, number)
     unclean = (broker_id,) if uncleanly else ()
-    return _change_all(view, places, cause, leaving=broker_id, unclean=unclean)
+    keys = chain(led.keys(), others.keys())
+    return _change_all(view, keys, cause, leaving=broker_id, unclean=unclean)
 
 
 def decide_leaderless(view: View, cause: Cause) -> Steps[Rest]:
     """Leaders for partitions that could have one: a broker is alive again, or a predecessor may
     have failed between unfencing a broker and the elections that follow."""
-    places = list(places_where(view, lambda partition: partition.leader == NO_LEADER))
-    return _change_all(view, places, cause)
+    chosen = _Chosen()
+    for place in places_where(view, lambda partition: partition.leader == NO_LEADER):
+        chosen.add(place.topic.topic_id, place.number)
+    return _change_all(view, chosen.keys(), cause)
+
+
+class _Chosen:
+    """Partitions that a long decision looks at, as two lists of what is there anyway: with an
+    object for each of ten thousand, Python's collector takes longer than their choice."""
+
+    def __init__(self) -> None:
+        self._topic_ids: list[TopicId] = []
+        self._numbers: list[int] = []
+
+    def add(self, topic_id: TopicId, number: int) -> None:
+        """One more, behind the others."""
+        self._topic_ids.append(topic_id)
+        self._numbers.append(number)
+
+    def keys(self) -> Iterator[tuple[TopicId, int]]:
+        """All of them."""
+        return zip(self._topic_ids, self._numbers, strict=True)
 
 
 def _change_all(
     view: View,
-    places: Iterable[Place],
+    keys: Iterable[tuple[TopicId, int]],
     cause: Cause,
     *,
     leaving: int = NO_LEADER,
@@ -75,15 +98,15 @@ def _change_all(
 ) -> Steps[Rest]:
     rules = _RulesOfTopic(leaving)
 
-    def change(view: View, chosen: Place) -> MetadataRecord | None:
-        place = view.find(chosen.topic.topic_id, chosen.number)
+    def change(view: View, key: tuple[TopicId, int]) -> MetadataRecord | None:
+        place = view.find(*key)
         if place is None:
             return None
         isr = without(place.partition.isr, (leaving,))
         target = PartitionTarget(isr, place.partition.recovering, unclean)
         return change_partition(view, place, target, rules.of(view, place.topic), cause)
 
-    return in_slices(view, places, change)
+    return in_slices(view, keys, change)
 
 
 class _RulesOfTopic:

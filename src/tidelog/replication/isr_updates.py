@@ -36,7 +36,7 @@ from tidelog.replication.shared import Env
 class IsrUpdates:
     """The queue towards the controller."""
 
-    __slots__ = ("_env", "_in_flight", "_queued", "_retry_at", "_retry_ms", "_token")
+    __slots__ = ("_env", "_in_flight", "_not_before", "_queued", "_retry_ms", "_token")
 
     def __init__(self, env: Env) -> None:
         self._env = env
@@ -48,8 +48,8 @@ class IsrUpdates:
         self._in_flight: dict[tuple[TopicId, int], AlterPartitionProposal] = {}
         # The request under way.
         self._token: Token | None = None
-        # Nothing is sent before this instant; `None` outside of a pause.
-        self._retry_at: Instant | None = None
+        # Nothing is sent before this instant; `None` before the first request.
+        self._not_before: Instant | None = None
 
     def takes(self, topic_partition: TopicPartition, topic_id: TopicId) -> bool:
         """Whether a proposal may be made: none of this partition is queued or in flight."""
@@ -65,7 +65,7 @@ class IsrUpdates:
     def resubmit(self, proposal: AlterPartitionProposal, now: Instant) -> None:
         """Queues an answered proposal again, after the pause."""
         self.submit(proposal)
-        self._retry_at = Instant(now + self._retry_ms)
+        self._not_before = Instant(now + self._retry_ms)
 
     def withdraw(self, topic_partition: TopicPartition, topic_id: TopicId) -> None:
         """Forgets the proposal of a partition that is led no more; an answer to what was sent
@@ -78,9 +78,10 @@ class IsrUpdates:
         lasts."""
         if self._token is not None or not self._queued:
             return False
-        if self._retry_at is not None and now < self._retry_at:
+        if self._not_before is not None and now < self._not_before:
             return False
-        self._retry_at = None
+        # A controller of this very node may answer at once. What is left is another turn's then.
+        self._not_before = Instant(now + 1)
         self._token = self._env.outbox.new_token()
         proposals = tuple(islice(self._queued.values(), MAX_PROPOSALS_PER_REQUEST))
         for proposal in proposals:
@@ -107,7 +108,7 @@ class IsrUpdates:
         in_flight = self._in_flight
         self._in_flight = {}
         if results is None or isinstance(results, ErrorCode):
-            self._retry_at = Instant(now + self._retry_ms)
+            self._not_before = Instant(now + self._retry_ms)
             for proposal in in_flight.values():
                 self._queued.setdefault(proposal.topic_partition, proposal)
             reason = NoAnswer.NO_CONTROLLER if results is None else results
@@ -121,8 +122,8 @@ class IsrUpdates:
         ]
 
     def deadline(self) -> Instant | None:
-        """When the pause ends, if something waits for it."""
-        return self._retry_at if self._queued and self._token is None else None
+        """When the next request may go, if something waits for it."""
+        return self._not_before if self._queued and self._token is None else None
 
     def check(self) -> None:
         """Asserts that no partition has two proposals."""

@@ -272,6 +272,7 @@ class Driver:
             self._stop_for_bug(error)
         self._flush_lines()
         self.turns.end_turn()
+        self.turns.collect_if_due()
 
     def _flush_lines(self) -> None:
         self._log.flush()

@@ -105,7 +105,7 @@ def test_a_long_batch_is_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(MetadataFeed, "read", reading)
     assert SimClient(world, 1).create_topic("long", count, 1) == ErrorCode.NONE
-    assert [found for found, _ in slices if found > 1] == [200, 200, 2]
+    assert [found for found, _ in slices if found > 1] == [*[MAX_RECORDS_PER_TURN] * 2, 2]
     world.kill(1)
     slices.clear()
     world.start(1)

@@ -42,14 +42,28 @@ def test_thousands_of_proposals_travel_in_several_requests() -> None:
     count = 2 * MAX_PROPOSALS_PER_REQUEST + 1
     for number in range(count):
         updates.submit(proposal(number))
-    carried = []
-    while updates.maybe_send(NOW):
+    carried, now = [], NOW
+    while updates.maybe_send(now):
         request = sent(outbox)
         assert len(request.proposals) <= MAX_PROPOSALS_PER_REQUEST
         carried += [each.topic_partition.partition for each in request.proposals]
-        updates.on_response(request.token, (), NOW)
+        now = Instant(now + 3)
+        updates.on_response(request.token, (), now)
         updates.check()
     assert carried == list(range(count))
+
+
+def test_an_answer_at_once_does_not_make_all_of_them_one_turn() -> None:
+    """As a controller in the same node gives it that has nothing to commit."""
+    updates, outbox = make()
+    for number in range(MAX_PROPOSALS_PER_REQUEST + 1):
+        updates.submit(proposal(number))
+    assert updates.maybe_send(NOW)
+    updates.on_response(sent(outbox).token, (), NOW)
+    assert not updates.maybe_send(NOW)
+    due_at = updates.deadline()
+    assert due_at == NOW + 1
+    assert updates.maybe_send(due_at)
 
 
 def test_proposals_of_one_tick_travel_together() -> None:
@@ -69,7 +83,7 @@ def test_proposals_of_one_tick_travel_together() -> None:
         (0, ErrorCode.NONE),
         (1, ErrorCode.UNKNOWN_SERVER_ERROR),
     ]
-    assert updates.maybe_send(NOW)
+    assert updates.maybe_send(Instant(NOW + 1))
 
 
 def test_one_proposal_per_partition() -> None:
@@ -113,7 +127,7 @@ def test_a_withdrawn_proposal_is_neither_sent_nor_answered() -> None:
     updates.submit(proposal(0))
     result = IsrResult(TOPIC, 0, ErrorCode.NONE)
     assert updates.on_response(sent(outbox).token, [result], NOW) == []
-    updates.maybe_send(NOW)
+    updates.maybe_send(Instant(NOW + 1))
     assert sent(outbox).proposals == (proposal(0),)
 
 

@@ -8,6 +8,7 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
+from tidelog.limits import MAX_PROPOSALS_PER_REQUEST
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
@@ -241,19 +242,20 @@ def test_a_fenced_outsider_is_waited_for_no_longer(cluster: Cluster) -> None:
 
 
 def test_a_crowd_of_partitions_moves_in_one_request(cluster: Cluster) -> None:
-    """Two hundred expansions are one AlterPartition, and an idle follower lists nothing."""
-    cluster.feed.create_topic("many", (1, 2), partitions=200)
+    """Many expansions are one AlterPartition, and an idle follower lists nothing."""
+    count = MAX_PROPOSALS_PER_REQUEST
+    cluster.feed.create_topic("many", (1, 2), partitions=count)
     cluster.run(200)
     cluster.kill(2)
     cluster.feed.fence(2)
-    for partition in range(200):
+    for partition in range(count):
         cluster.feed.change("many", partition=partition, isr=(1,))
     cluster.run(50)
     cluster.start(2)
     cluster.proposals.clear()
     cluster.run(300)
     sizes = [len(request.proposals) for request in cluster.proposals]
-    assert sum(sizes) >= 200
+    assert sum(sizes) >= count
     assert len(sizes) <= 3
     call = cluster.links.call_of(2)
     assert call.sent.request.partitions == []  # type: ignore[union-attr]

@@ -29,7 +29,13 @@ class Turns:
             self.warnings.append,
             clock=lambda: self.now_ns,
             cpu_clock=lambda: self.cpu_ns,
+            collect=self._collect,
         )
+        self.collections = 0
+
+    def _collect(self) -> None:
+        self.collections += 1
+        self.spend(3)
 
     def spend(self, ms: int, waiting_ms: int = 0) -> None:
         """Time passes, some of it without a processor."""
@@ -200,4 +206,23 @@ def test_the_driver_names_what_held_its_loop(order: bytes, warning: str) -> None
         assert client.ask(order) == order
     assert warning in running.log_text.getvalue()
     assert running.log_text.getvalue().count("too long") == 1
-    assert sum(running.driver.turns.counts) == running.driver.counters.ticks
+    # And a collection.
+    assert sum(running.driver.turns.counts) == running.driver.counters.ticks + 1
+
+
+def test_young_objects_are_collected_after_slow_turns(turns: Turns) -> None:
+    """Between two turns, and not for as long as what a turn does is short."""
+    for ms in (1,) * 50 + (4, 4):
+        turns.turn(ms)
+        turns.times.collect_if_due()
+    assert turns.collections == 0
+    turns.turn(4)
+    count = sum(turns.times.counts)
+    turns.times.collect_if_due()
+    turns.times.collect_if_due()
+    assert turns.collections == 1
+    assert sum(turns.times.counts) == count + 1
+    assert turns.times.slow["collection"].longest_ns == 3 * MS
+    turns.turn(9)
+    turns.times.collect_if_due()
+    assert turns.collections == 1

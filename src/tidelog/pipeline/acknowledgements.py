@@ -6,7 +6,9 @@ a verifier recognises each record, even among equal values, and distinguishes a 
 that is elsewhere or duplicated. The checksum is CRC-32 (zlib) of the value alone, which Spark
 computes without Python.
 
-The file is Parquet, and readable only once closed: it serves the run that writes it.
+The file is Parquet, and readable only once closed: it serves the run that writes it. An
+interruption may come between any two steps of `add`: a row is there or it is not, and the file can
+be closed.
 """
 
 from typing import Any, Final, Self
@@ -36,10 +38,9 @@ class AcknowledgementLog:
     def __init__(self, path: Place, topic: str) -> None:
         # The topic of every row; one file is about one topic.
         self._topic = topic
-        # Rows not yet in the file, column by column without the topic.
-        self._columns: tuple[list[Any], ...] = ([], [], [], [], [])
-        # Rows in all, written or not.
-        self.rows = 0
+        # Rows not yet in the file, without the topic; and how many are.
+        self._pending: list[tuple[Any, ...]] = []
+        self._written = 0
         self._writer = pq.ParquetWriter(
             local_path(path), ACKNOWLEDGEMENT_SCHEMA, compression="zstd"
         )
@@ -53,15 +54,14 @@ class AcknowledgementLog:
     def add(
         self, *, partition: int, offset: int, sequence: int, key: bytes | None, value: bytes
     ) -> None:
-        partitions, offsets, crcs, sequences, keys = self._columns
-        partitions.append(partition)
-        offsets.append(offset)
-        crcs.append(crc32(value))
-        sequences.append(sequence)
-        keys.append(key)
-        self.rows += 1
-        if len(partitions) >= _CHUNK_ROWS:
+        self._pending.append((partition, offset, crc32(value), sequence, key))
+        if len(self._pending) >= _CHUNK_ROWS:
             self._write_chunk()
+
+    @property
+    def rows(self) -> int:
+        """Rows in all, written or not."""
+        return self._written + len(self._pending)
 
     def close(self) -> None:
         """Writes what is left and finishes the file."""
@@ -69,10 +69,11 @@ class AcknowledgementLog:
         self._writer.close()
 
     def _write_chunk(self) -> None:
-        topics = pa.repeat(pa.scalar(self._topic), len(self._columns[0]))
-        columns = zip(self._columns, ACKNOWLEDGEMENT_SCHEMA.types[1:], strict=True)
+        chunk, self._pending = self._pending, []
+        if not chunk:
+            return
+        topics = pa.repeat(pa.scalar(self._topic), len(chunk))
+        columns = zip(zip(*chunk, strict=True), ACKNOWLEDGEMENT_SCHEMA.types[1:], strict=True)
         arrays = [topics, *(pa.array(values, kind) for values, kind in columns)]
-        if len(topics):
-            self._writer.write_table(pa.Table.from_arrays(arrays, schema=ACKNOWLEDGEMENT_SCHEMA))
-        for values in self._columns:
-            values.clear()
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=ACKNOWLEDGEMENT_SCHEMA))
+        self._written += len(chunk)

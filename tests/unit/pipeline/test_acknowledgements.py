@@ -1,5 +1,7 @@
 """The file of acknowledgements."""
 
+import sys
+from itertools import count
 from zlib import crc32
 
 import pyarrow.parquet as pq
@@ -49,3 +51,40 @@ def test_an_empty_log_is_a_file_too(tmp_path):
 
 def test_the_header_is_the_sequence_in_digits():
     assert sequence_header(1234) == ("tidelog.sequence", b"1234")
+
+
+def interrupted(log: AcknowledgementLog, line: int) -> bool:
+    """Adds a row, with Ctrl-C before so many of the lines that this takes; whether there were."""
+    left = line
+
+    def trace(frame, event, argument):
+        nonlocal left
+        if event == "line" and frame.f_code is AcknowledgementLog.add.__code__:
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        log.add(partition=0, offset=1, sequence=1, key=None, value=b"v")
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_a_file_can_be_closed_after_an_interruption_at_any_line_of_add(tmp_path):
+    for line in count():
+        path = tmp_path / f"{line}.parquet"
+        with AcknowledgementLog(path, "flights") as log:
+            log.add(partition=0, offset=0, sequence=0, key=None, value=b"v")
+            was_interrupted = interrupted(log, line)
+            rows = log.rows
+        assert pq.read_table(path).num_rows == rows
+        if not was_interrupted:
+            break
+    assert line >= 2
+    assert rows == 2

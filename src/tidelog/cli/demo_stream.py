@@ -14,15 +14,12 @@ have acknowledged it, and its last answers may still be on their way.
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tidelog.cli.demo_input import Parsed, Unreadable
 from tidelog.pipeline.acknowledgements import AcknowledgementLog, sequence_header
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 MIN_STREAM_S: Final = 8.0
 _FLUSH_TIMEOUT_S: Final = 90.0
@@ -115,27 +112,28 @@ class Stream:
             self._serve(self._producer.poll, min(ahead, _MAX_NAP_S))
 
     @staticmethod
-    def _serve(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """A call of the client. When a signal interrupts it, or a callback that it runs, the client
-        loses the exception: it has `returned NULL without setting an exception`, or the header of a
-        record, which is sound, was none."""
+    def _serve(call: Callable[[float], int], seconds: float) -> int:
+        """A call of the client that runs callbacks. When a signal interrupts one of them, the
+        client loses the exception (`returned NULL without setting an exception`)."""
         try:
-            return call(*args, **kwargs)
-        except (SystemError, TypeError) as error:
+            return call(seconds)
+        except SystemError as error:
             raise KeyboardInterrupt from error
 
     def _produce(self, line: int, key: bytes | None, value: bytes) -> None:
         sequence = self.produced
         while True:
             try:
-                self._serve(
-                    self._producer.produce,
+                self._producer.produce(
                     self._topic,
                     value=value,
                     key=key,
                     headers=[sequence_header(sequence)],
                     on_delivery=partial(self._on_delivery, sequence),
                 )
+            except TypeError as error:
+                # So the client loses a signal here: it finds fault with a sound header.
+                raise KeyboardInterrupt from error
             except BufferError:
                 self._serve(self._producer.poll, _MAX_NAP_S)
             except KafkaException as error:

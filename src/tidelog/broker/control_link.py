@@ -15,8 +15,11 @@ A new leader makes what is under way to the old one worthless. It fails at once 
 an old controller whose process stands still keeps its connections. It would answer after
 `request.timeout.ms`, long after the new one has ended the sessions of all brokers that waited.
 
-Registrations and heartbeats are given up after half a session instead (KAFKA-14392): an answer that
-is lost on a stream that neither end closed must not keep the broker out for `request.timeout.ms`.
+*Signs of life*, registrations and heartbeats, are given up after half a session instead
+(KAFKA-14392): an answer that is lost on a stream that neither end closed must not keep the broker
+out for `request.timeout.ms`. This node's own controller loses none, but it answers what it has
+written when that is committed. On a slow disk this takes longer than a session, and a broker that
+waits for an answer sends no other heartbeat: its own controller would fence it as silent.
 
 Invariant `EveryCallEnds`: each call and each forward has exactly one outcome.
 """
@@ -56,6 +59,11 @@ class Call:
 
     message: Request
     token: Hashable
+
+    @property
+    def is_sign_of_life(self) -> bool:
+        """Whether it keeps a session, or begins one."""
+        return isinstance(self.message, RegisterBroker | BrokerHeartbeat)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,6 +145,8 @@ class ControlLink:
         self._sign_of_life_timeout_ms = min(
             config.broker.request_timeout_ms, config.broker.session_timeout_ms // 2
         )
+        # The one that the local controller has, and when to give it up.
+        self._own_sign: tuple[Call, Instant] | None = None
         # The quorum's leader, as this node knows; -1 while it knows none.
         self._leader_id = -1
         # The node that the control channel was last used to; -1 at first. Only its channel can
@@ -163,17 +173,20 @@ class ControlLink:
     def call(self, message: Request, token: Hashable, now: Instant) -> None:
         """Makes one attempt; ends in a `CallEnded` with `token`."""
         call = Call(message, token)
+        timeout_ms = self._request_timeout_ms
+        if call.is_sign_of_life:
+            timeout_ms = self._sign_of_life_timeout_ms
+        deadline = Instant(now + timeout_ms)
         controller = self._active_controller
         if controller is not None:
+            if call.is_sign_of_life:
+                self._own_sign = call, deadline
             controller.handle(message, call, now)
         elif self._leader_id < 0 or self._leader_id == self._node_id:
             self._outcomes.append(CallEnded(token, None))
         else:
-            timeout_ms = self._request_timeout_ms
-            if isinstance(message, RegisterBroker | BrokerHeartbeat):
-                timeout_ms = self._sign_of_life_timeout_ms
             entity = self._apis.call(message).request(message)
-            self._send(entity, call, Instant(now + timeout_ms))
+            self._send(entity, call, deadline)
 
     def forward(
         self,
@@ -250,6 +263,11 @@ class ControlLink:
     ) -> None:
         """The local controller decided."""
         if isinstance(reply_to, Call):
+            if reply_to.is_sign_of_life:
+                if self._own_sign is None or self._own_sign[0] is not reply_to:
+                    # It was given up.
+                    return
+                self._own_sign = None
             self._outcomes.append(CallEnded(reply_to.token, response))
         elif isinstance(response, Refused) and response.error_code is ErrorCode.NOT_CONTROLLER:
             self.repeat(reply_to, now)
@@ -282,7 +300,10 @@ class ControlLink:
             self.repeat(token, now)
 
     def wake(self, now: Instant) -> None:
-        """Tries waiting forwards again."""
+        """Tries waiting forwards again, and gives up the sign of life that has waited too long."""
+        if self._own_sign is not None and self._own_sign[1] <= now:
+            self._outcomes.append(CallEnded(self._own_sign[0].token, None))
+            self._own_sign = None
         if not self._waiting:
             return
         due = [forward for at, forward in self._waiting if at <= now]
@@ -292,8 +313,9 @@ class ControlLink:
                 self._attempt(forward, now)
 
     def deadline(self) -> Instant | None:
-        """When a waiting forward is due."""
-        return earliest(*(at for at, _ in self._waiting)) if self._waiting else None
+        """When a waiting forward is due, or the sign of life is given up."""
+        give_up_at = self._own_sign[1] if self._own_sign is not None else None
+        return earliest(give_up_at, *(at for at, _ in self._waiting))
 
     @property
     def has_outcomes(self) -> bool:

@@ -267,6 +267,29 @@ def test_a_call_times_out(message, timeout_ms):
     assert desk.outcomes() == [CallEnded("token", None)]
 
 
+def test_a_heartbeat_to_the_controller_of_this_node_is_given_up_too():
+    """It is answered when what it has changed is committed. On a slow disk its sender would be
+    fenced meanwhile, because it sends no other one."""
+    desk = Desk(a_stage(1))
+    desk.lead(NODE_ID)
+    heartbeat = BrokerHeartbeat(1, desk.stage.epochs[1], desk.stage.log.end_offset, False, False)
+    for token in ("first", "second"):
+        desk.link.call(heartbeat, token, desk.now)
+        given_up_at = Instant(desk.now + SESSION_MS // 2)
+        assert desk.link.deadline() == given_up_at
+        desk.link.wake(Instant(given_up_at - 1))
+        assert desk.outcomes() == []
+        desk.now = given_up_at
+        desk.link.wake(desk.now)
+        assert desk.outcomes() == [CallEnded(token, None)]
+    assert desk.link.deadline() is None
+    desk.link.call(heartbeat, "third", desk.now)
+    # Three answers at once, two of them too late.
+    (ended,) = local(desk)
+    assert (ended.token, ended.response.is_fenced) == ("third", False)
+    assert desk.link.deadline() is None
+
+
 def test_a_new_leader_ends_what_waits_for_the_old_one():
     """A stopped process keeps its connections: without this, heartbeats under way to it would keep
     this broker from the new controller until its session there is over."""

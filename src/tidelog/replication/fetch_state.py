@@ -107,6 +107,7 @@ class FollowedPartitions:
         "env",
         "lagging",
         "leader_id",
+        "newcomers",
         "queried",
         "retry_at",
         "session",
@@ -125,6 +126,8 @@ class FollowedPartitions:
         self.session = FollowerSession()
         # FETCHING states whose entry in the session is out of date.
         self.stale: dict[FetchState, None] = {}
+        # FETCHING states that no request has listed yet: after a start thousands.
+        self.newcomers: dict[FetchState, None] = {}
         # DELAYED states, and when the first of them fetches again, or earlier.
         self.delayed: dict[FetchState, None] = {}
         self.retry_at: Instant | None = None
@@ -143,7 +146,7 @@ class FollowedPartitions:
     def add(self, state: FetchState) -> None:
         """Follows a partition from now on."""
         self.by_key[state.key] = state
-        self.stale[state] = None
+        self.newcomers[state] = None
         self.lagging[state] = None
 
     def remove(self, partition: Partition) -> None:
@@ -157,7 +160,8 @@ class FollowedPartitions:
         self._leave_phase(state)
         state.phase = phase
         if phase is Phase.FETCHING:
-            self.stale[state] = None
+            is_new = state.sent_offset == NO_OFFSET
+            (self.newcomers if is_new else self.stale)[state] = None
             if state.lags:
                 self.lagging[state] = None
         elif phase is Phase.DELAYED:
@@ -172,7 +176,14 @@ class FollowedPartitions:
         if state.cut is not None:
             state.partition.log.announced_end = UNCUT
             state.cut = None
-        for register in (self.stale, self.lagging, self.delayed, self.throttled, self.unqueried):
+        for register in (
+            self.stale,
+            self.newcomers,
+            self.lagging,
+            self.delayed,
+            self.throttled,
+            self.unqueried,
+        ):
             register.pop(state, None)
         self.queried.pop(state.partition.topic_partition, None)
         self.session.drop(state.partition.topic_partition.topic, state.key)

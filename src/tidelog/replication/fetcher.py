@@ -23,6 +23,7 @@ Source: KIP-227, KIP-595.
 
 from collections import deque
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from tidelog.env.instant import Instant, earliest
@@ -33,7 +34,7 @@ from tidelog.limits import (
     MAX_PARTITIONS_ADDED_PER_FETCH,
 )
 from tidelog.log.reading import as_buffer
-from tidelog.model import NO_EPOCH, NO_OFFSET
+from tidelog.model import NO_EPOCH
 from tidelog.replication.events.following import FetchesPaused, FetchesPausedAgain, TruncationReason
 from tidelog.replication.events.shape import NoAnswer
 from tidelog.replication.fetch_answers import FetchAnswers
@@ -139,17 +140,16 @@ class ReplicaFetcher:
 
     def _refresh_session(self, now: Instant) -> bool:
         """Enters in the session where the logs end now; `False` while that must not be claimed. Of
-        partitions that no request has listed yet, it enters as many as the next one can add."""
-        stale, added = self.followed.stale, 0
-        due: list[FetchState] = []
-        for state in stale:
-            added += state.sent_offset == NO_OFFSET
-            if state.sent_offset != NO_OFFSET or added <= MAX_PARTITIONS_ADDED_PER_FETCH:
-                due.append(state)
+        newcomers it enters as many as the next request can add."""
+        followed = self.followed
+        new = list(islice(followed.newcomers, MAX_PARTITIONS_ADDED_PER_FETCH))
+        due = [*followed.stale, *new]
         if not all(state.partition.is_flushed for state in due):
             return False
+        followed.stale.clear()
+        for state in new:
+            del followed.newcomers[state]
         for state in due:
-            del stale[state]
             log = state.partition.log
             state.sent_offset = log.log_end_offset
             is_read = now - state.partition.last_consumer_read <= CONSUMER_INTEREST_MS
@@ -164,13 +164,13 @@ class ReplicaFetcher:
                 max_bytes=self._env.config.replica_fetch_max_bytes,
                 high_watermark=log.high_watermark if is_read else FETCH_ANY_HIGH_WATERMARK,
             )
-            self.followed.session.put(entry)
+            followed.session.put(entry)
         return True
 
     def _send(self) -> None:
         env, session = self._env, self.followed.session
         listed, forgotten = session.take_request()
-        has_more = session.has_more or bool(self.followed.stale)
+        has_more = session.has_more or bool(self.followed.newcomers)
         request = FetchRequest(
             replica_id=env.node_id,
             replica_epoch=env.brokers.own_epoch,

@@ -55,7 +55,7 @@ class FetchPath:
         self._env = env
         # Which consumers are sent to followers.
         self._selector = ReadReplicaSelector(env)
-        # Where followers go that may join the ISR.
+        # Where followers are proposed that may join the ISR.
         self._isr_changes = isr_changes
         # Fetches of followers that wait, by replica id.
         self._parked_followers: dict[int, dict[DelayedFetch, None]] = {}
@@ -77,15 +77,11 @@ class FetchPath:
             # A session has one fetch at a time: its sender has given this one up.
             self._finish(former, self._unfinished.pop(former, None))
         self._notice_changes()
-        reading = Reading(self._env, self._selector, parked, now, on_arrival=True)
-        self._read_on(parked, reading)
+        self._read_on(parked, self._reading(parked, now, on_arrival=True))
 
     def _read_on(self, parked: DelayedFetch, reading: Reading) -> None:
         """Reads the next slice. The last one shows whether to answer or to wait."""
         reading.read_slice()
-        for partition, replica_id in reading.expandable:
-            self._isr_changes.maybe_expand_isr(partition, replica_id)
-        reading.expandable.clear()
         request, interest = parked.request, parked.interest
         if not reading.is_finished:
             self._unfinished[parked] = reading
@@ -162,7 +158,7 @@ class FetchPath:
             if parked in self._unfinished:
                 self._hopeful[parked] = None
             elif not parked.done:
-                self._read_on(parked, self._reading_again(parked, now))
+                self._read_on(parked, self._reading(parked, now, on_arrival=False))
 
     def complete(self, parked: DelayedFetch, now: Instant) -> None:
         """Answers a parked fetch with what there is, when that has been read."""
@@ -170,12 +166,13 @@ class FetchPath:
         if unfinished is not None:
             unfinished.at_once = True
             return
-        reading = self._reading_again(parked, now)
+        reading = self._reading(parked, now, on_arrival=False)
         reading.at_once = True
         self._read_on(parked, reading)
 
-    def _reading_again(self, parked: DelayedFetch, now: Instant) -> Reading:
-        return Reading(self._env, self._selector, parked, now, on_arrival=False)
+    def _reading(self, parked: DelayedFetch, now: Instant, *, on_arrival: bool) -> Reading:
+        env, selector, isr_changes = self._env, self._selector, self._isr_changes
+        return Reading(env, selector, isr_changes, parked, now, on_arrival=on_arrival)
 
     def _finish(self, parked: DelayedFetch, reading: Reading | None) -> None:
         parked.complete()

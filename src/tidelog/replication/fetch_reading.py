@@ -54,6 +54,7 @@ from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
 from tidelog.replication.interest import DelayedFetch, Wanted
+from tidelog.replication.isr_changes import IsrChanges
 from tidelog.replication.leader import LeaderState
 from tidelog.replication.partition import Partition
 from tidelog.replication.read_replica import READ_HERE, ReadReplicaSelector
@@ -77,6 +78,7 @@ class Reading:
         "_first_records",
         "_interest",
         "_is_incremental",
+        "_isr_changes",
         "_left_bytes",
         "_may_join",
         "_on_arrival",
@@ -87,7 +89,6 @@ class Reading:
         "_unread",
         "_with_records",
         "at_once",
-        "expandable",
         "now",
         "records_bytes",
         "throttled_bytes",
@@ -97,6 +98,7 @@ class Reading:
         self,
         env: Env,
         selector: ReadReplicaSelector,
+        isr_changes: IsrChanges,
         parked: DelayedFetch,
         now: Instant,
         on_arrival: bool,
@@ -104,6 +106,8 @@ class Reading:
         request = parked.request
         self._env = env
         self._selector = selector
+        # Where followers are proposed that may join the ISR.
+        self._isr_changes = isr_changes
         self._parked = parked
         self._interest = parked.interest
         self._request = request
@@ -124,8 +128,6 @@ class Reading:
         self._left_bytes = max(0, min(request.max_bytes, env.config.fetch_max_bytes))
         # No reader may wait for more than an answer can hold.
         self._enough_bytes = min(request.min_bytes, self._left_bytes)
-        # (partition, follower) that may join the ISR.
-        self.expandable: list[tuple[Partition, int]] = []
         # An error or a divergence: the sender must be answered now.
         self.at_once = False
         # Record bytes found so far, and those of them that count towards the leaders' quota.
@@ -382,9 +384,8 @@ class Reading:
             if self._selector.by_rack:
                 # Consumers may be sent there now.
                 self._env.changed.mark_readable(partition)
-        replica_id = request.replica_id
-        if replica_id not in leadership.maximal_isr and leadership.may_expand(replica_id):
-            self.expandable.append((partition, replica_id))
+        if request.replica_id not in leadership.maximal_isr:
+            self._isr_changes.maybe_expand_isr(partition, request.replica_id)
 
     def _answer(self, log: Log, want: FetchPartition, upper: int) -> FetchedPartition:
         chunks: list[Chunk] = []

@@ -81,7 +81,7 @@ class IsrChanges:
                 epoch_start=leadership.epoch_start_offset,
             )
         )
-        self._env.changed.mark(partition)
+        self._env.changed.mark(partition, readable=False)
         return True
 
     def maybe_shrink_isr(self, partition: Partition, leadership: LeaderState, now: Instant) -> bool:
@@ -148,9 +148,11 @@ class IsrChanges:
             partition = self._env.hosted.partitions.get(proposal.topic_partition)
             if partition is None or partition.topic_id != proposal.topic_id:
                 continue
+            before = partition.maximal_isr
             if self.on_isr_answer(partition, proposal, result):
                 self._updates.resubmit(proposal, now)
-            self._env.changed.mark(partition)
+            # What a replica that has left reads next may let it join again.
+            self._env.changed.mark(partition, readable=not before <= partition.maximal_isr)
 
     def on_isr_answer(
         self, partition: Partition, proposal: AlterPartitionProposal, result: IsrResult

@@ -123,6 +123,12 @@ class Partition:
     def __str__(self) -> str:
         return str(self.topic_partition)
 
+    @property
+    def maximal_isr(self) -> frozenset[int]:
+        """Whom its high watermark waits for: the in-sync replicas, with those that are proposed to
+        join or to leave; none where it is not led here."""
+        return frozenset() if self.leadership is None else frozenset(self.leadership.maximal_isr)
+
     # Roles --------------------------------------------------------------------------------
 
     def objection_to(self, image: PartitionImage) -> str | None:

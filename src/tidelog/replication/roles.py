@@ -220,9 +220,12 @@ class Roles:
             self._take_out(partition, _of_later_epoch(partition.log, image.leader_epoch))
             self.host(decision, now)
             return
-        self.env.changed.mark(partition)
         if image.leader == self.env.node_id:
-            if partition.become_leader(image, now):
+            replicas, in_sync = partition.replicas, partition.maximal_isr
+            begins = partition.become_leader(image, now)
+            is_larger = image.replicas == replicas and in_sync <= partition.maximal_isr
+            self.env.changed.mark(partition, readable=begins or not is_larger)
+            if begins:
                 self.fetchers.stop(partition)
                 self.fetch.release(partition)
                 self.fetch.release_followers(image.replicas)
@@ -230,6 +233,7 @@ class Roles:
                 # Whatever was proposed was proposed for an older version of the partition.
                 self.isr_updates.withdraw(partition.topic_partition, partition.topic_id)
             return
+        self.env.changed.mark(partition)
         if not partition.become_follower(image):
             return
         self.produce.fail_acks(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)

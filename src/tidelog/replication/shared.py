@@ -100,10 +100,14 @@ class ChangedPartitions:
         # Partitions with another configuration, which may keep less than the former one.
         self.reconfigured: dict[Partition, None] = {}
 
-    def mark(self, partition: Partition, *, log_changed: bool = True) -> None:
-        """Something about a partition may have changed."""
+    def mark(
+        self, partition: Partition, *, log_changed: bool = True, readable: bool = True
+    ) -> None:
+        """Something about a partition may have changed. Readers find nothing else there unless it
+        is `readable`, or the high watermark moves at the end of the tick."""
         self._partitions[partition] = None
-        self._unnoticed[partition] = None
+        if readable:
+            self._unnoticed[partition] = None
         if log_changed:
             self._unflushed[partition] = None
 

@@ -246,7 +246,7 @@ def read_everything(monkeypatch: pytest.MonkeyPatch) -> None:
         begin_fetch(self, *args)
 
     def reading(self: Reading, env: Env, *args: Any, on_arrival: bool) -> None:
-        parked = args[1]
+        parked = args[2]
         request = parked.request
         # A stale sender was replaced while the fetch waited, and takes no answer.
         if not on_arrival and not env.brokers.is_stale(request.replica_id, request.replica_epoch):

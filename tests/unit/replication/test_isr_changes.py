@@ -6,6 +6,7 @@ from tests.unit.replication.proposing import before_a_proposal, hosted, image, p
 from tidelog.errors import ErrorCode
 from tidelog.replication.isr import Committed
 from tidelog.replication.messages import AlterPartitionProposal, IsrResult
+from tidelog.replication.partition import Partition
 from tidelog.sim.replicas.cluster import Cluster
 
 
@@ -102,3 +103,34 @@ def test_an_answer_to_an_older_proposal_is_ignored(cluster: Cluster) -> None:
     assert partition.is_proposing
     answered(cluster, proposal, result(ErrorCode.INELIGIBLE_REPLICA))
     assert not answered(cluster, proposal, result(ErrorCode.NOT_CONTROLLER))
+
+
+def is_settled(partition: Partition) -> bool:
+    """Whether broker 2 asks for the partition, and its next fetch does not read it."""
+    ((interest, wanted),) = partition.readers.items()
+    return wanted not in interest.due
+
+
+def test_who_joins_is_not_read_again(cluster: Cluster) -> None:
+    """A restart with ten thousand partitions would read each of them ten times."""
+    partition, proposal = proposed(cluster)
+    assert is_settled(partition)
+    cluster.feed.change("orders", isr=(1, 2))
+    cluster.run(0)
+    assert partition.maximal_isr == {1, 2}
+    assert is_settled(partition)
+
+
+def test_who_has_left_is_read_again(cluster: Cluster) -> None:
+    """What it reads shows that it may join; nothing else does."""
+    partition, _ = proposed(cluster)
+    cluster.held.add((2, 1))
+    cluster.feed.change("orders", isr=(1, 2))
+    cluster.run(0)
+    cluster.feed.change("orders", isr=(1,))
+    cluster.run(0)
+    assert partition.maximal_isr == {1}
+    assert not is_settled(partition)
+    cluster.release(2, 1)
+    cluster.run(600)
+    assert partition.maximal_isr == {1, 2}

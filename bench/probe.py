@@ -8,7 +8,8 @@ minute wherever a paused node does not close its connections.
 import math
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -44,11 +45,15 @@ class Probe:
         # In the order in which they came.
         self._acks: dict[Key, list[Ack]] = {}
         self._stop = threading.Event()
+        # Cleared while it pauses.
+        self._going = threading.Event()
+        self._going.set()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         for keys in self._rounds:
+            self._going.wait()
             if self._stop.is_set():
                 return
             began = time.monotonic()
@@ -97,6 +102,16 @@ class Probe:
             return len(found) == partition_count and all(acks[-1].sent > since for acks in found)
 
         wait_until(all_acked, PATIENCE_S, "acknowledgements of all watched partitions")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Sends nothing meanwhile."""
+        self._going.clear()
+        try:
+            self._producer.flush(30)
+            yield
+        finally:
+            self._going.set()
 
     def close(self) -> None:
         """Ends it."""

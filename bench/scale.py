@@ -209,7 +209,8 @@ class Bench:
         if not self.metrics_ports:
             return True
         time.sleep(LOOK_PAUSE_S)
-        found = [scraped(port) for port in self.metrics_ports]
+        # One after the other: an answer costs a node what it would do for its replicas meanwhile.
+        found = map(scraped, self.metrics_ports)
         return all(samples is not None and float(samples[SMALLER_ISRS]) == 0 for samples in found)
 
     def wait_for_full_isrs(self) -> float:
@@ -351,12 +352,17 @@ class Bench:
             self._restart(victim, f"{prefix}restart_after_kill")
 
     def restart(self) -> None:
-        """A clean stop, and the start after it."""
+        """A clean stop and the start after it, beside the client that writes and without it."""
+        self._restart_cleanly("")
+        with self.watch.paused():
+            self._restart_cleanly("quiet_")
+
+    def _restart_cleanly(self, prefix: str) -> None:
         victim = next(n for n in (1, 2, 3) if n != self.epoch()[1])
-        with self.step("stop"):
+        with self.step(f"{prefix}stop"):
             self.cluster.terminate(victim, timeout_s=PATIENCE_S)
-        with self.step("restart"):
-            self._restart(victim, "restart")
+        with self.step(f"{prefix}restart"):
+            self._restart(victim, f"{prefix}restart")
 
     def _restart(self, victim: int, name: str) -> None:
         self._wait_for_smaller_isrs()

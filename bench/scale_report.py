@@ -37,6 +37,7 @@ FIGURES: Final[Mapping[str, tuple[str, str]]] = {
     "restart_after_kill_full_s": ("restart after kill -9 to full ISR (s)", "<= 10 at 10,000"),
     "stop_s": ("clean stop (s)", ""),
     "restart_full_s": ("restart after a clean stop to full ISR (s)", "<= 5 at 10,000"),
+    "quiet_restart_full_s": ("the same while no client writes (s)", "<= 5 at 10,000"),
     "elect_s": ("preferred leaders everywhere (s)", ""),
     "reassign_s": ("1,000 partitions lose a replica and get it back (s)", ""),
     "delete_answered_s": ("DeleteTopics answered (s)", ""),

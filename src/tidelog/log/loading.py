@@ -300,7 +300,7 @@ class _Loader:
         for base in bases:
             self.segments.append(self._open_segment(base))
             name = offset_name(base) + TXN_INDEX_SUFFIX
-            self.segments[-1].txn_index.may_exist = name in self.names
+            self.segments[-1].txn_index.may_exist = name in found
             yield SEGMENT_LOADING_WORK
         if not bases:
             # Only the file's name says where an empty log begins, unless it begins at 0.

@@ -1,6 +1,6 @@
 """What a long-running log costs: compaction, retention, moves between disks, size, start, memory.
 
-    make bench-log                                       # some minutes, 5 GB of temporary files
+    make bench-log                                       # some minutes, 20 GB of temporary files
     make bench-log BENCH_ARGS="--parts compaction retention --scale 0.1"
     python -m bench.log --parts replicas --kafka         # three nodes, and Apache Kafka's beside
 
@@ -28,9 +28,11 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -308,13 +310,15 @@ def restart(bench: LogBench) -> Figures:
 
 
 def measure_sizes(scale: float) -> Figures:
-    """One log of 1 MB, 1 GB and 4 GB."""
+    """One log of 1 MB, 1 GB and 20 GB."""
     found: Figures = {}
     with place() as path:
         bench = LogBench(LogConfig(segment_bytes=256 << 20), OsDisk(str(path)))
-        for size_mb in (1, 1000 * scale, 4000 * scale):
+        for size_mb in (1, 1000 * scale, 20_000 * scale):
             fill(bench.log, max(100, int(size_mb * MB) - bench.log.segments.size_bytes))
             bench.settle()
+            # While the kernel has gigabytes to write, every write waits for it.
+            os.sync()
             found[f"size {size_mb:,.0f} MB"] = cost([bench.log])
         found[f"start, {size_mb:,.0f} MB in one log"] = restart(bench)
     return found
@@ -386,8 +390,10 @@ def main() -> None:
     parts = [PARTS[name] for name in options.parts]
     if options.kafka and "replicas" in options.parts:
         parts.append(partial(measure_replicas, kafka=True))
+    # Each in a process of its own: memory that another has used and given back counts for nothing.
+    workers = ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1)
     for part in parts:
-        figures = part(options.scale)
+        figures = workers.submit(part, options.scale).result()
         found |= figures
         for name, row in figures.items():
             shown = "  ".join(f"{what} {value:,}" for what, value in row.items())

@@ -17,7 +17,13 @@ from typing import Any
 from bench.kafka_cluster import KafkaCluster
 from bench.probe import probing_producer, quantile
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
@@ -109,7 +115,8 @@ def measure_cleaning(scale: float) -> Figures:
         acks.take()
         time.sleep(BEFORE_S)
         before, begun = acks.take(), time.monotonic()
-        entry = ConfigEntry("min.compaction.lag.ms", "0")
+        operation = AlterConfigOpType.SET
+        entry = ConfigEntry("min.compaction.lag.ms", "0", incremental_operation=operation)
         resource = ConfigResource(ConfigResource.Type.TOPIC, "keyed", incremental_configs=[entry])
         for future in admin.incremental_alter_configs([resource]).values():
             future.result()

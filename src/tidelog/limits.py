@@ -359,9 +359,11 @@ MAX_LONG_DECISIONS: Final = 1000
 which every client retries."""
 
 MAX_PROPOSALS_PER_REQUEST: Final = 50
-"""ISR proposals in one AlterPartition; the others follow its answer. To read a request of so many
-and to decide it takes 3 ms. With fewer a broker that returns is in sync everywhere later, because
-each request has its round trip."""
+"""ISR proposals in one AlterPartition. To read a request of so many and to decide it takes 3 ms."""
+
+MAX_ALTER_PARTITIONS_IN_FLIGHT: Final = 2
+"""Requests of so many proposals each that wait for the controller at a time. With one, a broker
+that returns with ten thousand partitions waits for two hundred round trips."""
 
 MAX_DESCRIBED_PARTITIONS: Final = 2000
 """`max.request.partition.size.limit`, Kafka's default: partitions in one answer to

@@ -113,7 +113,7 @@ def is_settled(partition: Partition) -> bool:
 
 def test_who_joins_is_not_read_again(cluster: Cluster) -> None:
     """A restart with ten thousand partitions would read each of them ten times."""
-    partition, proposal = proposed(cluster)
+    partition, _ = proposed(cluster)
     assert is_settled(partition)
     cluster.feed.change("orders", isr=(1, 2))
     cluster.run(0)

@@ -1,4 +1,4 @@
-"""Proposals travel together, one per partition, one request at a time."""
+"""Proposals travel together, one per partition; requests that are full do not wait."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.unit.replication.surroundings import make_env
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_PROPOSALS_PER_REQUEST
+from tidelog.limits import MAX_ALTER_PARTITIONS_IN_FLIGHT, MAX_PROPOSALS_PER_REQUEST
 from tidelog.model import TopicPartition
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.messages import AlterPartitionProposal, IsrResult, SendAlterPartition
@@ -64,6 +64,37 @@ def test_an_answer_at_once_does_not_make_all_of_them_one_turn() -> None:
     due_at = updates.deadline()
     assert due_at == NOW + 1
     assert updates.maybe_send(due_at)
+
+
+def test_full_requests_do_not_wait_for_each_other() -> None:
+    """Goal: a broker that returns with thousands of partitions does not wait for a hundred round
+    trips. A request a turn, and no more at a time than the controller is to be asked."""
+    updates, outbox = make()
+    most = MAX_ALTER_PARTITIONS_IN_FLIGHT
+    for number in range((most + 1) * MAX_PROPOSALS_PER_REQUEST + 1):
+        updates.submit(proposal(number))
+    tokens = []
+    for turn in range(most):
+        now = Instant(NOW + turn)
+        assert updates.maybe_send(now)
+        assert not updates.maybe_send(now)
+        tokens.append(sent(outbox).token)
+        updates.check()
+    assert updates.deadline() is None
+    assert not updates.maybe_send(Instant(NOW + most))
+    # In any order; what fails goes again after what is queued.
+    for token in reversed(tokens[1:]):
+        assert len(updates.on_response(token, (), NOW)) == MAX_PROPOSALS_PER_REQUEST
+    assert updates.on_response(tokens[0], None, NOW) == []
+    updates.check()
+    numbers, now = [], Instant(NOW + 100)
+    while updates.maybe_send(now):
+        request, now = sent(outbox), Instant(now + 1)
+        numbers += [each.topic_partition.partition for each in request.proposals]
+        updates.on_response(request.token, (), now)
+    first_left = most * MAX_PROPOSALS_PER_REQUEST
+    left = range(first_left, first_left + MAX_PROPOSALS_PER_REQUEST + 1)
+    assert numbers == [*left, *range(MAX_PROPOSALS_PER_REQUEST)]
 
 
 def test_proposals_of_one_tick_travel_together() -> None:
@@ -129,6 +160,27 @@ def test_a_withdrawn_proposal_is_neither_sent_nor_answered() -> None:
     assert updates.on_response(sent(outbox).token, [result], NOW) == []
     updates.maybe_send(Instant(NOW + 1))
     assert sent(outbox).proposals == (proposal(0),)
+
+
+def test_an_answer_counts_for_the_proposal_that_it_was_asked_for() -> None:
+    """A partition whose proposal was withdrawn may have another one in a later request."""
+    updates, outbox = make()
+    for number in range(MAX_PROPOSALS_PER_REQUEST):
+        updates.submit(proposal(number))
+    updates.maybe_send(NOW)
+    first = sent(outbox).token
+    updates.withdraw(TopicPartition("orders", 0), TOPIC)
+    updates.submit(proposal(0))
+    for number in range(MAX_PROPOSALS_PER_REQUEST, 2 * MAX_PROPOSALS_PER_REQUEST):
+        updates.submit(proposal(number))
+    assert updates.maybe_send(Instant(NOW + 1))
+    second = sent(outbox)
+    assert second.proposals[0] == proposal(0)
+    answered = updates.on_response(first, [IsrResult(TOPIC, 0, ErrorCode.NONE)], NOW)
+    assert 0 not in [each.topic_partition.partition for each, _ in answered]
+    assert not updates.takes(TopicPartition("orders", 0), TOPIC)
+    updates.check()
+    assert len(updates.on_response(second.token, (), NOW)) == MAX_PROPOSALS_PER_REQUEST
 
 
 def test_a_stale_answer_changes_nothing() -> None:

@@ -14,6 +14,7 @@ judge finds something.
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -103,9 +104,10 @@ class Client:
         self.name = order["name"]
         self.history = Path(order["path"])
         self._errors = self.history.with_suffix(".err")
+        program = f"tests.chaos.{order['program']}"
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", f"tests.chaos.{order['program']}", json.dumps(order)],
+                [sys.executable, "-X", "faulthandler", "-m", program, json.dumps(order)],
                 stdin=subprocess.PIPE,
                 stderr=errors,
                 cwd=REPOSITORY,
@@ -125,7 +127,9 @@ class Client:
         try:
             code = self._process.wait(max(timeout_s, 0.1))
         except subprocess.TimeoutExpired:
-            self.kill()
+            # It leaves its stack beside its history.
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait()
             return f"client {self.name} did not end within {timeout_s:.0f} s after healing"
         if code == 0:
             return ""

@@ -223,8 +223,9 @@ class Roles:
         if image.leader == self.env.node_id:
             replicas, in_sync = partition.replicas, partition.maximal_isr
             begins = partition.become_leader(image, now)
-            is_larger = image.replicas == replicas and in_sync <= partition.maximal_isr
-            self.env.changed.mark(partition, readable=begins or not is_larger)
+            # What a replica that has left reads next may let it join again.
+            all_stay = image.replicas == replicas and in_sync <= partition.maximal_isr
+            self.env.changed.mark(partition, readable=begins or not all_stay)
             if begins:
                 self.fetchers.stop(partition)
                 self.fetch.release(partition)

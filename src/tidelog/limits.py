@@ -184,6 +184,13 @@ FETCHED_BYTES_PER_WORK: Final = 128
 so that a turn has one answer of `SHARED_FETCHED_BYTES`. Fetches of other clients wait when the work
 of the turn is spent."""
 
+DECODED_KILOBYTE_WORK: Final = 500
+"""Each whole kilobyte of a request that is decoded by its schema, turned into a message and begun
+with. So small requests cost nothing; Produce and Fetch have prices of their own."""
+
+PARTITION_READING_WORK: Final = 30
+"""A leader reads one partition for a fetch, beside what its records cost."""
+
 UNHURRIED_SHARE: Final = 2
 """Logs that are made or that go, while no replica waits for its role, have this part of it."""
 
@@ -291,6 +298,10 @@ MAX_PREFERRED_DIRECTORIES: Final = 10_000
 """Logs that do not exist yet of which an administrator has said where they are to go. Beyond it the
 oldest wish is forgotten."""
 
+FORGETTING_PAUSE_MS: Final = 1000
+"""Between two times that a node takes deleted logs out of its checkpoints, which name all logs:
+some twenty milliseconds with ten thousand."""
+
 MAX_DIRECTORIES_CLEARED_PER_TURN: Final = 4
 """Directories of deleted logs whose files are deleted in one turn; the others go in the next."""
 
@@ -314,6 +325,10 @@ have nothing new, and take it some ten microseconds."""
 MAX_PARTITIONS_WITH_RECORDS: Final = 80
 """Partitions with records in an answer that need not name them all. A follower acknowledges none of
 them before it has appended all, at some fifty microseconds each."""
+
+MAX_PARTITIONS_ANSWERED: Final = 400
+"""Partitions in an answer that need not name them all, with records or not, but for those of one
+turn. One costs some four microseconds on each side."""
 
 MAX_FIRST_RECORDS: Final = 8
 """Empty replicas that one answer to a follower gives records, beside those that have some. The
@@ -398,6 +413,10 @@ ENOUGH_READ_BYTES: Final = 768 << 10
 
 LARGE_READ_BYTES: Final = 16 << 10
 """Much: no small request, and no part of a handshake."""
+
+ENOUGH_INPUT_MS: Final = 4
+"""Inputs for as long as that are a turn: the tick comes before what else has arrived. A thousand
+busy clients send four hundred requests at once."""
 
 RESTS_ENDED_PER_TURN: Final = 2
 """Clients that are read again in one turn; the others wait for theirs."""

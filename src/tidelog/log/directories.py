@@ -385,16 +385,24 @@ class LogDirectories:
 
     # Files of deleted logs and segments --------------------------------------------------------
 
-    def forget_renamed(self) -> None:
-        """Takes renamed logs out of the checkpoints."""
-        for directory in self.online.values():
-            directory.forget_renamed()
+    @property
+    def has_stale_renames(self) -> bool:
+        """Whether `forget_renamed` has something to do."""
+        return any(each.renamed.is_stale for each in self.online.values())
+
+    def forget_renamed(self) -> Pieces[None]:
+        """Takes renamed logs out of the checkpoints, of which it writes one in a piece."""
+        for directory in list(self.online.values()):
+            for price in directory.forget_renamed():
+                yield price
+                if directory not in self.online.values():
+                    break
 
     def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
         """The checkpoints of a directory are durable without its renamed logs."""
         for directory in self.online.values():
             if directory.directory_id == subject.directory_id:
-                directory.on_renames_forgotten(subject)
+                directory.renamed.on_renames_forgotten(subject)
 
     def clear_renamed(self, most: int) -> int:
         """Deletes so many renamed directories; returns how many. Raises `StorageError`."""

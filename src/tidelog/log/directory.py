@@ -38,7 +38,7 @@ Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 
 import sys
 from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -51,17 +51,21 @@ from tidelog.errors import LogDamaged
 from tidelog.limits import LOG_LOADING_WORK, LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.deleted_files import DeletedFiles
-from tidelog.log.directory_checkpoints import read_checkpoints, read_clean_shutdown
+from tidelog.log.directory_checkpoints import (
+    WrittenCheckpoints,
+    read_checkpoints,
+    read_clean_shutdown,
+)
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.futures import FutureLogs
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import make_log, opened, read_topic_id
 from tidelog.log.log import Log
-from tidelog.log.partition_directories import RenamedDirectories, RenamesForgotten
+from tidelog.log.partition_directories import RenamedDirectories
 from tidelog.log.pieces import Pieces, finish
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
-from tidelog.log.values import Checkpoints, HighWatermarksSaved, LogEnv
+from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
 
@@ -130,12 +134,12 @@ class LogDirectory:
         # For logs found on disk, until their topic's own configuration is applied.
         self._default_config = default_config
         # Directories of logs that were deleted or set aside; none before the logs are loaded.
-        self._renamed = RenamedDirectories(env.disk, self.directory_id)
+        self.renamed = RenamedDirectories(env.disk, self.directory_id)
         # Logs that move here from another directory, and those that have left for one.
-        self.futures = FutureLogs(env, self._renamed)
+        self.futures = FutureLogs(env, self.renamed)
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
-        self._written: dict[str, checkpoint.OffsetLines] = {}
+        self._written = WrittenCheckpoints(env.effects)
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
         # The log that was made last; the next one of its topic shares its topic id's file.
@@ -144,10 +148,8 @@ class LogDirectory:
         self._cut_count = -1
         # None once all logs are loaded.
         self._start: _Start | None = None
-        # What a clean stop has still to save, once it is under way, and whether one sync of the
-        # file system makes all of it durable.
-        self._unsaved: Iterator[Log] | None = None
-        self._saves_together = False
+        # What a clean stop has still to save, once it is under way.
+        self._closing: Pieces[None] | None = None
 
     @classmethod
     def open(
@@ -182,7 +184,7 @@ class LogDirectory:
     def _begin_start(self, clean: bool, wall_ms: int, most_work: int) -> _Start:
         disk = self._env.disk
         names = disk.list_dir()
-        self._renamed.find(names)
+        self.renamed.find(names)
         found, are_sound = read_checkpoints(disk, self._env.trace, names, clean)
         parsed = map(partition_directories.parse_partition_name, names)
         waiting = deque(partition for partition in parsed if partition is not None)
@@ -280,7 +282,7 @@ class LogDirectory:
     def _end_start(self, start: _Start) -> None:
         self._start = None
         if not start.checkpoints_are_sound:
-            self._checkpoint_all()
+            finish(self._checkpoint_all())
         elif start.has_first:
             self.checkpoint_recovery_points()
         reason = LastStop.CLEAN if start.clean else LastStop.UNCLEAN
@@ -368,22 +370,18 @@ class LogDirectory:
         self.deleted_files.forget(topic_partition)
         if damage is not None and not self._env.disk.exists(str(topic_partition)):
             return None
-        return self._renamed.rename(topic_partition, suffix)
+        return self.renamed.rename(topic_partition, suffix)
 
-    def forget_renamed(self) -> None:
-        """Takes deleted logs and those that were set aside out of the checkpoints."""
-        subject = self._renamed.take_stale()
-        if subject is not None:
-            self._checkpoint_all(subject)
-
-    def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
-        """Those checkpoints are durable, with what was before them."""
-        self._renamed.on_renames_forgotten(subject)
+    def forget_renamed(self) -> Pieces[None]:
+        """Takes deleted logs and those that were set aside out of the checkpoints, of which it
+        writes one in a piece."""
+        if self.renamed.is_stale:
+            yield from self._checkpoint_all(self.renamed.take_stale())
 
     def clear_renamed(self, most: int) -> int:
         """Deletes what no checkpoint names any more, or makes strays of it, up to so many; returns
         how many."""
-        return self._renamed.clear(most)
+        return self.renamed.clear(most)
 
     # Damage ----------------------------------------------------------------------------------
 
@@ -451,7 +449,7 @@ class LogDirectory:
         for partition, damage in self.remembered.items():
             marks[partition] = damage.checkpoints.high_watermark
         marks.update((each, known.high_watermark) for each, known in self._kept())
-        return self._replace(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
+        return self._written.write(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
@@ -463,14 +461,14 @@ class LogDirectory:
         """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
         any other log for damage."""
         cleaned = {key: log.cleaned_to for key, log in self._all_logs() if log.cleaned_to >= 0}
-        for partition, known in self.futures.replaced.items():
+        for partition, known in self._kept():
             if known.cleaned_to >= 0:
-                cleaned[partition] = known.cleaned_to
+                cleaned[partition] = max(known.cleaned_to, cleaned.get(partition, -1))
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             if damage.checkpoints.cleaned_to >= 0:
                 cleaned[partition] = damage.checkpoints.cleaned_to
         if cleaned or checkpoint.CLEANER_FILE in self._written:
-            self._replace(checkpoint.CLEANER_FILE, cleaned, None)
+            self._written.write(checkpoint.CLEANER_FILE, cleaned, None)
 
     def _claim(self, ends: dict[TopicPartition, int], subject: Hashable | None = None) -> None:
         # Gaps are known to be none before anything counts as durable that has them.
@@ -479,7 +477,7 @@ class LogDirectory:
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             ends[partition] = damage.checkpoints.recovery_point
         ends.update((each, known.recovery_point) for each, known in self._kept())
-        self._replace(checkpoint.RECOVERY_POINT_FILE, ends, subject)
+        self._written.write(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
         """Emits `log-start-offset-checkpoint`, for logs that start above their first segment or may
@@ -493,22 +491,14 @@ class LogDirectory:
         for partition, known in self._kept():
             if known.log_start_offset:
                 starts[partition] = known.log_start_offset
-        self._replace(checkpoint.LOG_START_FILE, starts, subject)
+        self._written.write(checkpoint.LOG_START_FILE, starts, subject)
 
-    def _checkpoint_all(self, subject: Hashable | None = None) -> None:
+    def _checkpoint_all(self, subject: Hashable | None = None) -> Pieces[None]:
         self.checkpoint_recovery_points()
+        yield len(self.logs)
         self.checkpoint_log_start_offsets()
+        yield len(self.logs)
         self.checkpoint_high_watermarks(subject)
-
-    def _replace(self, name: str, offsets: dict[TopicPartition, int], subject: Hashable) -> bool:
-        written = self._written.get(name)
-        if written is None:
-            written = self._written[name] = checkpoint.OffsetLines()
-        elif written.offsets == offsets and isinstance(subject, HighWatermarksSaved | None):
-            # No caller waits for it.
-            return False
-        self._env.effects.emit(Replace(name, written.encode(offsets), subject))
-        return True
 
     def close_cleanly(
         self, marker: checkpoint.CleanShutdown, most_work: int = sys.maxsize
@@ -516,25 +506,32 @@ class LogDirectory:
         """Emits what a clean stop needs, the marker last; returns its subject then, and `None`
         when the work was spent before: to be called again. The effects must all be carried out
         before the process ends. Files stay open until then; nothing may be appended any more."""
-        if self._unsaved is None:
-            unsaved = [log for _, log in self._all_logs() if not log.is_saved]
-            # Each takes several syncs, and the open files of ten thousand are too many.
-            self._saves_together = len(unsaved) >= SYNC_ALL_FROM_LOGS
-            self._unsaved = iter(unsaved)
-        for log in self._unsaved:
-            log.prepare_close(sync_later=self._saves_together)
-            most_work -= LOG_SAVING_WORK
+        if self._closing is None:
+            self._closing = self._save_all()
+        for price in self._closing:
+            most_work -= price
             if most_work <= 0:
                 return None
-        if self._saves_together:
-            self._env.effects.emit(Flush(self._env.disk.everything(), None))
-        self._claim({partition: log.log_end_offset for partition, log in self._all_logs()})
-        self.checkpoint_log_start_offsets()
-        self.checkpoint_high_watermarks()
         subject = DirectoryClosed(self.directory_id)
         data = checkpoint.encode_clean_shutdown(marker)
         self._env.effects.emit(Replace(checkpoint.CLEAN_SHUTDOWN_FILE, data, subject))
         return subject
+
+    def _save_all(self) -> Pieces[None]:
+        """Saves what has changed of each log, then the checkpoints."""
+        unsaved = [log for _, log in self._all_logs() if not log.is_saved]
+        # Each takes several syncs, and the open files of ten thousand are too many.
+        saves_together = len(unsaved) >= SYNC_ALL_FROM_LOGS
+        for log in unsaved:
+            log.prepare_close(sync_later=saves_together)
+            yield LOG_SAVING_WORK
+        if saves_together:
+            self._env.effects.emit(Flush(self._env.disk.everything(), None))
+        self._claim({partition: log.log_end_offset for partition, log in self._all_logs()})
+        yield len(self.logs)
+        self.checkpoint_log_start_offsets()
+        yield len(self.logs)
+        self.checkpoint_high_watermarks()
 
     def close(self) -> None:
         """Releases all files without any promise about their content."""

@@ -1,21 +1,45 @@
-"""Reading the checkpoint files of a log directory at a start.
+"""The checkpoint files of a log directory: read at a start, written where they have changed.
 
 Recovery learns from them which records were durable. When one is missing or damaged, everything
 counts as durable, and all checkpoints are written anew. After a clean stop the high watermarks say
 where logs have ended at least, if the file of the recovery points does not.
 """
 
-from collections.abc import Set
+from collections.abc import Hashable, Set
 
 from tidelog.env.disk import Disk
+from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.trace import Trace
 from tidelog.log import checkpoint
 from tidelog.log.events import RecoveryPointsMissing
 from tidelog.log.partition_directories import parse_partition_name, renamed_from
-from tidelog.log.values import Checkpoints
+from tidelog.log.values import Checkpoints, HighWatermarksSaved
 from tidelog.model import TopicPartition
 
 _Offsets = dict[TopicPartition, int]
+
+
+class WrittenCheckpoints:
+    """The offset checkpoints of one directory as they were written last."""
+
+    def __init__(self, effects: EffectQueue) -> None:
+        self._effects = effects
+        # By the file's name.
+        self._files: dict[str, checkpoint.OffsetLines] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+    def write(self, name: str, offsets: _Offsets, subject: Hashable) -> bool:
+        """Emits the file if it has other offsets than the last time, or its subject is awaited;
+        returns whether it did."""
+        written = self._files.get(name)
+        if written is None:
+            written = self._files[name] = checkpoint.OffsetLines()
+        elif written.offsets == offsets and isinstance(subject, HighWatermarksSaved | None):
+            return False
+        self._effects.emit(Replace(name, written.encode(offsets), subject))
+        return True
 
 
 def read_checkpoints(

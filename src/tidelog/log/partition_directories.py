@@ -49,6 +49,8 @@ class RenamedDirectories:
         # The number of the first of them, and of the first that a checkpoint may still name.
         self._first_renamed = 0
         self._forgotten_end = 0
+        # The number behind the last one that the checkpoints do not name that are being written.
+        self._announced_end = 0
         # Whether checkpoints were not written since the last rename.
         self._checkpoints_are_stale = False
         # Numbers the renames of this process, so that no two names are equal.
@@ -77,12 +79,18 @@ class RenamedDirectories:
         self._checkpoints_are_stale = True
         return target
 
-    def take_stale(self) -> RenamesForgotten | None:
-        """The subject for checkpoints that have to be written now; `None` when none have to."""
-        if not self._checkpoints_are_stale:
-            return None
+    @property
+    def is_stale(self) -> bool:
+        """Whether checkpoints have to be written; not before those are durable that were written
+        for the same reason, so that a disk that hangs gets them once."""
+        return self._checkpoints_are_stale and self._announced_end <= self._forgotten_end
+
+    def take_stale(self) -> RenamesForgotten:
+        """The subject for the checkpoints that have to be written."""
+        assert self.is_stale, "all renames are forgotten, or about to be"
         self._checkpoints_are_stale = False
-        return RenamesForgotten(self._directory_id, self._first_renamed + len(self._names))
+        self._announced_end = self._first_renamed + len(self._names)
+        return RenamesForgotten(self._directory_id, self._announced_end)
 
     def on_renames_forgotten(self, subject: RenamesForgotten) -> None:
         """Those checkpoints are durable, with what was before them."""

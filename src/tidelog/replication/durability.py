@@ -20,13 +20,16 @@ cuts of durable records (`fetchers`) |
 | `log-start-offset-checkpoint` | after the recovery points | deletion of segments (`retention`) |
 
 A log that was renamed to be deleted leaves all three, and its files go when they are durable
-without it (`RenamesForgotten`), a few directories a turn.
+without it (`RenamesForgotten`), a few directories a turn. Checkpoints name all logs, so for this
+they are written one a turn, when no replica waits for its role, and not again for
+`FORGETTING_PAUSE_MS`: a reassignment deletes logs little by little.
 """
 
-from tidelog.env.instant import Instant
+from tidelog.env.instant import LONG_AGO, Instant, earliest
 from tidelog.errors import StorageError
-from tidelog.limits import MAX_DIRECTORIES_CLEARED_PER_TURN
+from tidelog.limits import FORGETTING_PAUSE_MS, MAX_DIRECTORIES_CLEARED_PER_TURN
 from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.pieces import Pieces
 from tidelog.log.values import HighWatermarksSaved, LogFlush
 from tidelog.replication.events.roles import ClearingPostponed
 from tidelog.replication.messages import LogDirFailed, LogStart, LogStartsSaved
@@ -41,14 +44,17 @@ class Durability:
     """Asks for flushes, applies their answers, and writes checkpoints at their intervals."""
 
     __slots__ = (
+        "_clear_at",
+        "_dead_segments",
         "_env",
         "_first_flush",
+        "_forget_at",
+        "_forgetting",
+        "_forgetting_since",
         "_retention",
         "_roles",
         "_saving",
         "_starts",
-        "clear_at",
-        "dead_segments",
         "high_watermarks",
         "recovery_points",
     )
@@ -60,10 +66,15 @@ class Durability:
         # Whether this tick made the first records of some log durable.
         self._first_flush = False
         # The pass that looks for segments below the log starts, and what it has found.
-        self.dead_segments = Sweep()
+        self._dead_segments = Sweep()
         self._starts: list[LogStart] = []
+        # The checkpoints that are being written without renamed logs, and when that began.
+        self._forgetting: Pieces[None] | None = None
+        self._forgetting_since: Instant = LONG_AGO
+        # When the next of them is written; `None` while none is due.
+        self._forget_at: Instant | None = None
         # When the next directories of deleted logs go; `None` while there are none.
-        self.clear_at: Instant | None = None
+        self._clear_at: Instant | None = None
         # Directories whose high watermarks are not durable since the interval before.
         self._saving: set[HighWatermarksSaved] = set()
         # When the high watermarks are due, and all other checkpoints.
@@ -110,30 +121,35 @@ class Durability:
             self._first_flush = False
             self._env.directories.checkpoint_recovery_points()
 
-    def write_due(self, now: Instant) -> None:
-        """Writes the checkpoints whose time has come."""
+    def write_due(self, now: Instant, *, may_forget: bool) -> None:
+        """Writes the checkpoints whose time has come; those without renamed logs only if it may."""
         directories = self._env.directories
         if self.high_watermarks.due(now) is not None:
             self._save_high_watermarks()
         if self.recovery_points.due(now) is not None:
             directories.checkpoint_recovery_points()
             self.save_log_starts(now)
-            self.clear_at = now
-        if self.dead_segments.next_at is not None:
+            self._clear_at = now
+        if self._dead_segments.next_at is not None:
             self._save_log_starts(now)
-        if self.clear_at is not None and now >= self.clear_at:
+        self._forget_renamed(now, may_begin=may_forget)
+        if self._clear_at is not None and now >= self._clear_at:
             self._clear_renamed(now)
+
+    def deadline(self) -> Instant | None:
+        """When it goes on with what is written and deleted in several turns."""
+        return earliest(self._forget_at, self._clear_at, self._dead_segments.next_at)
 
     def save_log_starts(self, now: Instant) -> None:
         """Begins to look for dead segments, anew if it was at it."""
         self._starts = []
-        self.dead_segments.begin(self._env.hosted.partitions.values(), now)
+        self._dead_segments.begin(self._env.hosted.partitions.values(), now)
 
     def _save_log_starts(self, now: Instant) -> None:
         """Goes on looking for dead segments; after the last replica the log starts are written."""
-        found = self._retention.log_starts_to_save(self.dead_segments.take(now))
+        found = self._retention.log_starts_to_save(self._dead_segments.take(now))
         self._starts += found
-        if self.dead_segments.next_at is None:
+        if self._dead_segments.next_at is None:
             for directory, starts in self._env.directories.split(
                 self._starts, lambda each: each[0]
             ):
@@ -153,13 +169,31 @@ class Durability:
             self._saving.discard(subject)
             return
         self._env.directories.on_renames_forgotten(subject)
-        self.clear_at = now
+        self._clear_at = now
+
+    def _forget_renamed(self, now: Instant, *, may_begin: bool) -> None:
+        """Writes one of the checkpoints without renamed logs."""
+        directories = self._env.directories
+        if self._forgetting is None:
+            self._forget_at = None
+            if may_begin and directories.has_stale_renames:
+                self._forget_at = Instant(self._forgetting_since + FORGETTING_PAUSE_MS)
+        if self._forget_at is None or now < self._forget_at:
+            return
+        if self._forgetting is None:
+            self._forgetting, self._forgetting_since = directories.forget_renamed(), now
+        self._forget_at = Instant(now + 1)
+        price = next(self._forgetting, None)
+        if price is None:
+            self._forgetting = self._forget_at = None
+        else:
+            self._env.work.spend(price)
 
     def _clear_renamed(self, now: Instant) -> None:
-        self.clear_at = None
+        self._clear_at = None
         try:
             if self._env.directories.clear_renamed(MAX_DIRECTORIES_CLEARED_PER_TURN):
-                self.clear_at = Instant(now + 1)
+                self._clear_at = Instant(now + 1)
         except StorageError as error:
             # No log reads there any more, so only space is at stake; the next interval tries again.
             self._env.trace.event(ClearingPostponed(reason=str(error)))

@@ -178,6 +178,11 @@ class MetadataChanges:
         return self._is_behind or self._roles.quarantine.under_way is not None
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the metadata is in force, and nothing is to be done about it."""
+        return self.in_force and not self.has_work
+
+    @property
     def _is_behind(self) -> bool:
         return bool(self._unsorted or self._queue)
 
@@ -215,8 +220,6 @@ class MetadataChanges:
             work.left = min(work.left, max(1, self.work_per_turn // UNHURRIED_SHARE))
         while work.left > 0 and self.has_work:
             work.spend(self._work_on_next(now))
-        if not self.has_work:
-            self._env.directories.forget_renamed()
         if not self._unsorted and not self._queue.has_any(Step.STOP_LEADING, Step.FOLLOW):
             self.applied_offset = self._env.hosted.image.offset
         self._env.hosted.is_behind = self._is_behind

@@ -484,7 +484,7 @@ class Replicas:
             self._durability.save_log_starts(now)
         self._cleaner.work(now, now + self.wall_offset_ms)
         self.moves.work(now)
-        self._durability.write_due(now)
+        self._durability.write_due(now, may_forget=self._metadata.is_idle)
         self._expiry.work(now, now + self.wall_offset_ms)
         if self._fetch.is_reading_due(now):
             self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
@@ -513,8 +513,7 @@ class Replicas:
             self._fetchers.deadline(),
             self._metadata.deadline(),
             self._isr_checks.deadline(),
-            self._durability.clear_at,
-            self._durability.dead_segments.next_at,
+            self._durability.deadline(),
             self._retention.deadline(),
             self._cleaner.deadline(),
             self.moves.deadline(),

@@ -1,5 +1,6 @@
 """A log directory on a memory disk; `settle` does what a driver does."""
 
+import sys
 from dataclasses import replace
 
 from tests.fixtures import KAFKA_WALL_MS
@@ -51,13 +52,14 @@ class LogBench:
     def log(self) -> Log:
         return self.directory.logs[PARTITION]
 
-    def _open(self) -> LogDirectory:
+    def _open(self, most_work: int = sys.maxsize) -> LogDirectory:
         return LogDirectory.open(
             self.disk,
             effects=self.effects,
             trace=Trace(self.trace),
             default_config=self.config,
             wall_ms=WALL_MS,
+            most_work=most_work,
         )
 
     def settle(self) -> None:
@@ -74,7 +76,7 @@ class LogBench:
             elif isinstance(effect, Replace):
                 self.disk.replace(effect.path, effect.data)
                 if isinstance(effect.subject, RenamesForgotten):
-                    self.directory.on_renames_forgotten(effect.subject)
+                    self.directory.renamed.on_renames_forgotten(effect.subject)
 
     def reopen_cleanly(self) -> Log:
         """A clean stop and a start."""

@@ -1,14 +1,24 @@
 """Checkpoints at a start: which logs their entries count for."""
 
-from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, deleted_and_made_anew
+from tests.unit.log.harness import (
+    PARTITION,
+    TOPIC_ID,
+    WALL_MS,
+    LogBench,
+    batch,
+    deleted_and_made_anew,
+)
 from tidelog.config import LogConfig
+from tidelog.log.checkpoint import CLEANER_FILE, HIGH_WATERMARK_FILE
+from tidelog.log.pieces import finish
+from tidelog.model import TopicPartition
 
 
 def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None:
     """Goal: a topic that is made anew under the same name begins with no high watermark, no log
     start and no recovery point, also after a power cut."""
     bench = deleted_and_made_anew()
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     bench.append()
     bench.log.request_flush()
     bench.settle()
@@ -23,6 +33,32 @@ def test_checkpoints_older_than_a_deletion_say_nothing_of_the_successor() -> Non
     bench.append(count=7)
     log = bench.reopen_after_kill()
     assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (0, 0, 7)
+
+
+def test_checkpoints_that_are_written_during_a_start_keep_what_is_known_of_logs_to_be_opened() -> (
+    None
+):
+    """Goal: a power cut then, or later, finds no gap in a log that was never cleaned. Method: the
+    node writes all of them after its first log (seed cluster all 4, when deleted logs were first
+    taken out of the checkpoints during a start)."""
+    bench = LogBench()
+    others = [TopicPartition("orders", number) for number in range(3)]
+    for key in others:
+        bench.directory.create(key, TOPIC_ID, bench.config)
+    for number, (_, log) in enumerate(sorted(bench.directory.logs.items())):
+        log.cleaned_to = number
+        log.append_as_leader(batch(5), 2, WALL_MS)
+        log.update_high_watermark(number)
+    bench.stop()
+    before = {name: bench.disk.read_file(name) for name in (CLEANER_FILE, HIGH_WATERMARK_FILE)}
+    directory = bench._open(most_work=1)
+    while not directory.logs:
+        directory.load(1)
+    assert not directory.is_loaded
+    directory.checkpoint_recovery_points()
+    directory.checkpoint_high_watermarks()
+    bench.settle()
+    assert {name: bench.disk.read_file(name) for name in before} == before
 
 
 def test_a_damaged_checkpoint_means_full_recovery() -> None:

@@ -4,6 +4,7 @@ from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch
 from tidelog.log.checkpoint import RECOVERY_POINT_FILE, CleanShutdown, decode_offsets
 from tidelog.log.futures import has_room_for_name
 from tidelog.log.log import Log
+from tidelog.log.pieces import finish
 from tidelog.model import TopicPartition
 
 MOVING = TopicPartition("moving", 0)
@@ -81,7 +82,7 @@ def test_a_replaced_log_keeps_its_claims_until_it_goes() -> None:
     assert not futures.is_free(PARTITION)
     futures.drop_replaced(PARTITION)
     assert not futures.is_free(PARTITION) and not bench.disk.exists(str(PARTITION))
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     bench.settle()
     assert bench.directory.clear_renamed(1) == 1 and futures.is_free(PARTITION)
 

@@ -7,6 +7,7 @@ import pytest
 from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench, deleted_and_made_anew
 from tidelog.config import LogConfig
 from tidelog.log.partition_directories import parse_partition_name
+from tidelog.log.pieces import finish
 from tidelog.model import METADATA_PARTITION, TopicPartition
 
 
@@ -29,7 +30,7 @@ def test_deletion_renames_first() -> None:
     assert bench.log.recovery_point == 1
     bench.reopen_after_kill()
     assert bench.log.log_end_offset == 1
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     assert bench.directory.clear_renamed(10) == 0
     bench.settle()
     assert bench.directory.clear_renamed(10) == 1
@@ -40,7 +41,7 @@ def test_a_renamed_directory_outlives_the_checkpoints_that_speak_of_it_on_the_de
     """Goal: it is the only sign that they are stale; a kill before they are written finds it."""
     bench = deleted_and_made_anew()
     bench.append(count=2)
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     bench.directory.checkpoint_recovery_points()
     assert bench.directory.clear_renamed(10) == 0
     log = bench.reopen_after_kill()
@@ -50,12 +51,12 @@ def test_a_renamed_directory_outlives_the_checkpoints_that_speak_of_it_on_the_de
 def test_nothing_is_written_when_nothing_was_renamed() -> None:
     bench = LogBench()
     bench.settle()
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     assert bench.effects.take() == []
     bench.directory.schedule_delete(PARTITION)
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     assert len(bench.effects.take()) == 3
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     assert bench.effects.take() == []
 
 
@@ -69,7 +70,7 @@ def test_deleting_the_same_name_twice() -> None:
     bench.reopen()
     bench.directory.schedule_delete(PARTITION)
     assert bench.directory.clear_renamed(10) == 0
-    bench.directory.forget_renamed()
+    finish(bench.directory.forget_renamed())
     bench.settle()
     assert [bench.directory.clear_renamed(2) for _ in range(3)] == [2, 1, 0]
 
@@ -85,7 +86,7 @@ def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
         bench.directory.set_aside(PARTITION)
         (name,) = (name for name in bench.disk.list_dir() if "aside" in name)
         assert re.fullmatch(r"orders-3\.[^.]+-stray", name)
-        bench.directory.forget_renamed()
+        finish(bench.directory.forget_renamed())
         bench.settle()
         assert bench.directory.clear_renamed(10) == 1
         strays = [name for name in bench.disk.list_dir() if name.endswith("-stray")]

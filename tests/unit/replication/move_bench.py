@@ -17,6 +17,7 @@ from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.pieces import finish
 from tidelog.log.values import LogFlush
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import Uuid
@@ -131,7 +132,7 @@ class MoveBench:
         self.moves.on_changed({self.partition: None}, self.now)
         self.moves.work(self.now)
         self.moves.check()
-        self.env.directories.forget_renamed()
+        finish(self.env.directories.forget_renamed())
 
     def turn(self) -> None:
         """One tick, and all that it asked for."""

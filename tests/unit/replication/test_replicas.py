@@ -8,13 +8,14 @@ from tidelog.config import LogConfig
 from tidelog.env.effects import Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_PROPOSALS_PER_REQUEST
+from tidelog.limits import FORGETTING_PAUSE_MS, MAX_PROPOSALS_PER_REQUEST
 from tidelog.log.values import LogFlush
 from tidelog.model import TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication.messages import LogDirFailed, SendAlterPartition
 from tidelog.replication.partition import Role
+from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.feed import topic_id_of
 
@@ -130,6 +131,37 @@ def test_a_deleted_topic_is_taken_out_of_the_checkpoints_at_once(cluster: Cluste
     cluster.feed.delete_topic("orders")
     cluster.run(20)
     assert disk.read_file("replication-offset-checkpoint") == b"0\n0\n"
+
+
+def test_logs_that_are_deleted_little_by_little_leave_the_checkpoints_together(
+    cluster: Cluster,
+) -> None:
+    """Goal: BoundedTurn; checkpoints name all logs. They are written one a turn, not again before
+    they are durable, and not again in the pause after that."""
+    broker = cluster.brokers[1]
+    for name in ("payments", "returns", "stock"):
+        cluster.feed.create_topic(name, (1, 2))
+    cluster.run(FORGETTING_PAUSE_MS)
+    broker.flushes = False
+    for name in ("orders", "payments"):
+        cluster.feed.delete_topic(name)
+        cluster.run(0)
+        assert len(_checkpoints_of(broker)) == 1
+    cluster.run(2 * FORGETTING_PAUSE_MS)
+    assert _checkpoints_of(broker).count("log-start-offset-checkpoint") == 1
+    broker.flushes = True
+    cluster.run(FORGETTING_PAUSE_MS - 10)
+    for name in ("returns", "stock"):
+        cluster.feed.delete_topic(name)
+        cluster.run(0)
+    assert any(name.endswith("-delete") for name in broker.disk.list_dir())
+    cluster.run(FORGETTING_PAUSE_MS)
+    assert not any(name.endswith("-delete") for name in broker.disk.list_dir())
+
+
+def _checkpoints_of(broker: Broker) -> list[str]:
+    """Those that a disk that hangs was handed."""
+    return [each.path for each in broker.waiting_flushes if isinstance(each, Replace)]
 
 
 def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:

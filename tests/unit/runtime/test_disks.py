@@ -21,6 +21,7 @@ from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.pieces import finish
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_disk import OsDisk
 from tidelog.runtime.os_file import OsFile
@@ -355,10 +356,10 @@ def test_a_log_lives_on_it(make: DiskMaker, tmp_path: Path) -> None:
     directory = start()
     assert directory.logs[PARTITION].log_end_offset == 20
     directory.schedule_delete(PARTITION)
-    directory.forget_renamed()
+    finish(directory.forget_renamed())
     *_, last = effects.take()
     assert isinstance(last, Replace) and isinstance(last.subject, RenamesForgotten)
-    directory.on_renames_forgotten(last.subject)
+    directory.renamed.on_renames_forgotten(last.subject)
     assert directory.clear_renamed(1) == 1
 
 

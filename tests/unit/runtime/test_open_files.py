@@ -21,6 +21,7 @@ from tidelog.errors import StorageError
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
 from tidelog.log.partition_directories import RenamesForgotten
+from tidelog.log.pieces import finish
 from tidelog.model import TopicPartition
 from tidelog.runtime.flusher import DiskAnswer, Flusher
 from tidelog.runtime.open_files import SPARE_DESCRIPTORS, OpenFiles, share_of_files
@@ -124,10 +125,10 @@ def test_logs_are_served_with_fewer_descriptors_than_there_are(tmp_path: Path) -
     assert len(directory.logs) == 40 and open_below(tmp_path) <= 5
     for partition in partitions:
         directory.schedule_delete(partition)
-    directory.forget_renamed()
+    finish(directory.forget_renamed())
     *_, last = effects.take()
     assert isinstance(last, Replace) and isinstance(last.subject, RenamesForgotten)
-    directory.on_renames_forgotten(last.subject)
+    directory.renamed.on_renames_forgotten(last.subject)
     assert directory.clear_renamed(40) == 40
     assert open_files.descriptor_count == 0
 

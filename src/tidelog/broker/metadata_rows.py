@@ -3,7 +3,8 @@
 What an answer says about a topic depends on the topic, on who is alive or in doubt, and on the
 listener and version of the question. As long as these stay the same the bytes are the same: an
 image shares the topics that did not change with the image before (`metadata/image.py`), so the cost
-of an answer is what has changed since the last one that was alike, and joining bytes.
+of an answer is what has changed since the last one that was alike, and joining bytes. A topic of
+many partitions is packed in pieces (`long_answers.py`).
 
 Bound: rows of at most `MAX_KEPT_ANSWERS` triples of listener, version and operations, the latest
 asked for.
@@ -13,11 +14,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from tidelog.errors import ErrorCode
+from tidelog.log.pieces import Pieces
 from tidelog.metadata.image import BrokerImage, MetadataImage, TopicImage
 from tidelog.model import INTERNAL_TOPICS, NO_LEADER, TopicId
 from tidelog.wire.metadata import Members, pack_members, pack_partition, pack_topic
 
 MAX_KEPT_ANSWERS: Final = 4
+PARTITION_WORK: Final = 2
+"""One partition is packed: so much of `limits.ANSWER_WORK_PER_TURN`."""
+_PIECE: Final = 250
 FIRST_VERSION_WITH_MISSING_LISTENERS: Final = 6
 
 
@@ -47,20 +52,20 @@ class _Rows:
         # By topic id: the topic, and its bytes.
         self._topics: dict[TopicId, tuple[TopicImage, bytes]] = {}
 
-    def of(self, image: MetadataImage, topic: TopicImage) -> bytes:
-        """The bytes of a topic."""
+    def of(self, image: MetadataImage, topic: TopicImage) -> Pieces[bytes]:
+        """The bytes of a topic; yields what its pieces cost."""
         known = self._topics.get(topic.topic_id)
         if known is not None and known[0] is topic:
             return known[1]
         if len(self._topics) > 2 * len(image.topics_by_id):
             self._topics = {}
-        packed = self._pack(image, topic)
+        packed = yield from self._pack(image, topic)
         self._topics[topic.topic_id] = (topic, packed)
         return packed
 
-    def _pack(self, image: MetadataImage, topic: TopicImage) -> bytes:
+    def _pack(self, image: MetadataImage, topic: TopicImage) -> Pieces[bytes]:
         version, rows = self._version, []
-        for index in sorted(topic.partitions):
+        for count, index in enumerate(sorted(topic.partitions), start=1):
             partition = topic.partitions[index]
             code, leader_id = self._leader(image, partition.leader)
             key = partition.replicas, partition.isr
@@ -70,6 +75,9 @@ class _Rows:
                 self._members[key] = members
             epoch = partition.leader_epoch
             rows.append(pack_partition(version, code, index, leader_id, epoch, members))
+            if count % _PIECE == 0:
+                yield _PIECE * PARTITION_WORK
+        yield len(rows) % _PIECE * PARTITION_WORK
         is_internal = topic.name in INTERNAL_TOPICS
         return pack_topic(version, topic.name, topic.topic_id, is_internal, rows, self._operations)
 

@@ -306,8 +306,23 @@ class Router:
             # The broker that forwards looks for the active controller.
             context.refuse(ErrorCode.NOT_CONTROLLER)
             return
+        self._answer_decided(context, api, asked.request, response)
+
+    def _answer_decided(
+        self,
+        context: RequestContext | EnvelopedContext,
+        api: ControllerApi[Broker, Any, Any],
+        request: Entity,
+        response: Response,
+    ) -> None:
         version = context.header.api_version
-        context.answer(api.answer(self.broker, version, asked.request, response))
+        if isinstance(response, Refused) or not api.result.is_long(response):
+            context.answer(api.answer(self.broker, version, request, response))
+            return
+        outer = context.outer if isinstance(context, EnvelopedContext) else context
+        response_type = codec.response_class(api.key, version)
+        pieces = api.result.pieces(response_type, response, context.answer)
+        self.broker.long_answers.begin(outer, api.name, pieces)
 
     def on_quorum_reply(self, reply_to: Hashable, response: QuorumResponse) -> None:
         """The quorum answers another replica, or decided about its voters."""
@@ -345,11 +360,10 @@ class Router:
             self._pass_on(context, outcome.response, now)
         elif isinstance(outcome, ForwardDecided):
             if isinstance(api, ControllerApi):
-                entity = api.answer(self.broker, version, request, outcome.response)
+                self._answer_decided(context, api, request, outcome.response)
             else:
                 assert isinstance(outcome.response, Refused), f"{outcome.response!r}"
-                entity = api.refuse(version, request, outcome.response)
-            context.answer(entity)
+                context.answer(api.refuse(version, request, outcome.response))
         elif isinstance(api, QuorumQueryApi):
             context.answer(api.answer(self.broker, version, request, now))
         else:

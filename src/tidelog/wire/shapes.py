@@ -13,12 +13,12 @@ of the field `topics`. Other places than a name are `Rows`, `tuples` and `Place`
 Left out: Produce and Fetch, which are parsed by hand.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple, TypeVar, Union, get_args, get_origin
 
-from tidelog.wire.entities import Entity, from_kio
+from tidelog.wire.entities import ArrayWriter, Entity, from_kio, nested
 
 T = TypeVar("T")
 
@@ -78,14 +78,30 @@ class Shape(Generic[T]):
                 values[name] = outer[place]
         return self.value_type(**values)
 
-    def write(self, value: T) -> dict[str, Any]:
+    def write(self, value: T, *, without_rows: bool = False) -> dict[str, Any]:
         """The fields of an entity that has the value, as `make` takes them."""
         out: dict[str, Any] = dict(self._fixed)
         for name, place in self._places.items():
             if isinstance(place, str):
                 out[place] = getattr(value, name)
-            else:
+            elif not (without_rows and isinstance(place, Rows)):
                 out |= place.write(getattr(value, name))
+        return out
+
+    def count_rows(self, value: T) -> int:
+        """How many rows `write_encoded` encodes."""
+        rows = (name for name, place in self._places.items() if isinstance(place, Rows))
+        return sum(len(getattr(value, name)) for name in rows)
+
+    def write_encoded(
+        self, entity_type: type, value: T, price: int
+    ) -> Generator[int, None, dict[str, Any]]:
+        """The same as `write` for an entity of this class, with the rows encoded; yields the
+        price of a row after each of them."""
+        out = self.write(value, without_rows=True)
+        for name, place in self._places.items():
+            if isinstance(place, Rows):
+                out |= yield from place.write_encoded(entity_type, getattr(value, name), price)
         return out
 
 
@@ -118,10 +134,36 @@ class Rows(Generic[T]):
 
     def write(self, values: Sequence[T]) -> dict[str, Any]:
         """The array of an entity that has the rows."""
-        return {self._path[0]: self._grouped([self._row.write(value) for value in values], 0)}
+        return {self._path[0]: self._grouped([self._row.write(value) for value in values])}
 
-    def _grouped(self, rows: list[dict[str, Any]], depth: int) -> list[dict[str, Any]]:
-        if depth == len(self._by):
+    def write_encoded(
+        self, entity_type: type, values: Sequence[T], price: int
+    ) -> Generator[int, None, dict[str, Any]]:
+        """The same with the innermost arrays encoded; yields the price of a row after each."""
+        *around, array = self._path
+        for name in around:
+            entity_type = nested(entity_type, name)
+        writers: dict[tuple[Any, ...], ArrayWriter] = {}
+        for value in values:
+            row = self._row.write(value)
+            key = tuple(row[name] for name in self._by)
+            if key not in writers:
+                writers[key] = ArrayWriter(entity_type, array)
+            writers[key].add(**row)
+            yield price
+        if not around:
+            return {array: writers[()].array() if writers else ()}
+        rows = [
+            {**dict(zip(self._by, key, strict=True)), array: writer.array()}
+            for key, writer in writers.items()
+        ]
+        return {self._path[0]: self._grouped(rows, levels=len(around) - 1)}
+
+    def _grouped(
+        self, rows: list[dict[str, Any]], depth: int = 0, levels: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Rows within as many arrays as they lie in, or within fewer."""
+        if depth == (len(self._by) if levels is None else levels):
             return rows
         key = self._by[depth]
         groups: dict[Any, list[dict[str, Any]]] = {}
@@ -129,7 +171,8 @@ class Rows(Generic[T]):
             groups.setdefault(row[key], []).append(row)
         array = self._path[depth + 1]
         return [
-            {key: value, array: self._grouped(group, depth + 1)} for value, group in groups.items()
+            {key: value, array: self._grouped(group, depth + 1, levels)}
+            for value, group in groups.items()
         ]
 
 

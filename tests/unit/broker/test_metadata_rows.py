@@ -7,8 +7,10 @@ import pytest
 
 from tests.unit.controller.harness import a_broker, an_image
 from tidelog.broker.api.cluster_rows import partition_row, topic_row
-from tidelog.broker.metadata_rows import MAX_KEPT_ANSWERS, MetadataRows
+from tidelog.broker.metadata_rows import MAX_KEPT_ANSWERS, PARTITION_WORK, MetadataRows
 from tidelog.errors import ErrorCode
+from tidelog.limits import ANSWER_SHARE
+from tidelog.log.pieces import finish
 from tidelog.metadata.image import MetadataImage, PartitionImage
 from tidelog.model import TopicId
 from tidelog.security.rights import NOT_ASKED
@@ -57,7 +59,7 @@ def test_the_bytes_are_those_of_the_generic_writer(version: int, fenced: bool) -
     image = an_image_of(fenced=fenced)
     rows = MetadataRows().of(image, NONE_IN_DOUBT, LISTENER, version, NOT_ASKED)
     for name, topic in image.topics_by_name.items():
-        assert rows.of(image, topic) == written(image, name, version)
+        assert finish(rows.of(image, topic)) == written(image, name, version)
 
 
 def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed() -> None:
@@ -68,7 +70,7 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
         image: MetadataImage, unreachable: frozenset[int] = NONE_IN_DOUBT
     ) -> dict[str, bytes]:
         rows = kept.of(image, unreachable, LISTENER, 12, NOT_ASKED)
-        return {name: rows.of(image, topic) for name, topic in image.topics_by_name.items()}
+        return {name: finish(rows.of(image, topic)) for name, topic in image.topics_by_name.items()}
 
     first = packed(image)
     assert all(again is first[name] for name, again in packed(image).items())
@@ -82,6 +84,24 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
     assert packed(after, frozenset((1,)))["__consumer_offsets"] != first["__consumer_offsets"]
     fenced = replace(after, brokers={**after.brokers, 2: a_broker(2, fenced=True)})
     assert packed(fenced)["orders"] != second["orders"]
+
+
+def test_a_topic_of_many_partitions_is_packed_in_pieces() -> None:
+    """Goal: BoundedTurn; the price of all pieces is that of all partitions."""
+    image = an_image_of()
+    orders = image.topics_by_name["orders"]
+    many = replace(orders, partitions=dict.fromkeys(range(1100), ONE))
+    image = replace(image, topics_by_name={**image.topics_by_name, "orders": many})
+    pieces = MetadataRows().of(image, NONE_IN_DOUBT, LISTENER, 12, NOT_ASKED).of(image, many)
+    prices = []
+    while True:
+        try:
+            prices.append(next(pieces))
+        except StopIteration as end:
+            assert end.value == written(image, "orders", 12)
+            break
+    assert sum(prices) == 1100 * PARTITION_WORK
+    assert max(prices) <= ANSWER_SHARE
 
 
 def test_the_rows_that_are_kept_are_bounded() -> None:

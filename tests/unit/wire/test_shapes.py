@@ -6,11 +6,17 @@ from typing import NamedTuple
 
 import pytest
 
+from tidelog.broker.api import k20_delete_topics, k43_elect_leaders
+from tidelog.broker.api.answers import reply
+from tidelog.controller.messages import ElectionResult, ElectLeadersResult
+from tidelog.controller.topic_messages import DeletedTopic, DeleteTopicsResult
 from tidelog.errors import ErrorCode
-from tidelog.model import ZERO_UUID, Uuid
+from tidelog.log.pieces import finish
+from tidelog.model import ZERO_UUID, TopicId, Uuid
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make
+from tidelog.wire.schema import write_entity
 from tidelog.wire.shapes import Place, Rows, Shape, tuples
 
 ID_A, ID_B = Uuid(b"a" * 16), Uuid(b"b" * 16)
@@ -37,6 +43,12 @@ def answer(**values):
     return make(ANSWER, throttle_time=0, error_code=ErrorCode.NONE, **values)
 
 
+def written(entity):
+    out = bytearray()
+    write_entity(out, entity)
+    return bytes(out)
+
+
 def test_rows_are_grouped_in_the_order_of_their_first_ones():
     rows = (
         Row(ID_A, 0, ID_B, ErrorCode.NONE),
@@ -48,6 +60,27 @@ def test_rows_are_grouped_in_the_order_of_their_first_ones():
     assert [p.partition_index for t in first.topics for p in t.partitions] == [0, 2]
     assert second.id_ is None
     assert ROWS.read(entity) == (rows[0], rows[2], rows[1])
+
+
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_rows_that_are_encoded_one_by_one_are_the_same(count):
+    """Goal: a long answer in pieces; in two arrays around the rows, in one, and in none."""
+    rows = tuple(Row((ID_A, ID_B)[n % 2], n, ID_B, ErrorCode.NONE) for n in range(count))
+    wrote = finish(ROWS.write_encoded(ANSWER, rows, 5))
+    assert written(answer(**wrote)) == written(answer(**ROWS.write(rows)))
+    elected = ElectLeadersResult(
+        tuple(ElectionResult(f"t{n % 3}", n, ErrorCode.NONE, None) for n in range(count))
+    )
+    deleted = DeleteTopicsResult(
+        tuple(DeletedTopic(f"t{n}", TopicId(ID_A), ErrorCode.NONE) for n in range(count))
+    )
+    for api, value in ((k43_elect_leaders.API, elected), (k20_delete_topics.API, deleted)):
+        entity_type, shape = codec.response_class(api.key, api.versions[1]), api.result.shape
+        assert shape.count_rows(value) == count
+        in_pieces = finish(shape.write_encoded(entity_type, value, 5))
+        assert written(reply(entity_type, **in_pieces)) == written(
+            reply(entity_type, **shape.write(value))
+        )
 
 
 def test_a_path_has_a_field_for_each_level():

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from tidelog.broker.api.mirroring import Others, mirrored
+from tidelog.broker.long_answers import Pieces
 from tidelog.controller.messages import Refused
 from tidelog.errors import ErrorCode
+from tidelog.limits import ANSWER_WORK_PER_TURN, PARTITION_ANSWER_WORK
 from tidelog.wire.entities import Entity, make
 from tidelog.wire.shapes import AnyPlace, Shape
 
@@ -27,13 +29,29 @@ class Answer(Generic[NodeT, ResultT]):
     shape: Shape[ResultT]
     entity_of: Callable[[NodeT, type, Entity, ResultT], Entity]
     """From the answer's entity class, the request and the result."""
+    is_plain: bool = False
+    """Whether an answer has the fields of the result and nothing else."""
+
+    def is_long(self, result: ResultT) -> bool:
+        """Whether it has more rows than a turn should encode; only of those that are plain."""
+        work = self.shape.count_rows(result) * PARTITION_ANSWER_WORK
+        return self.is_plain and work > ANSWER_WORK_PER_TURN
+
+    def pieces(
+        self, response_type: type, result: ResultT, give: Callable[[Entity], None]
+    ) -> Pieces:
+        """The work of encoding a plain answer, which is given away in the end."""
+        values = yield from self.shape.write_encoded(response_type, result, PARTITION_ANSWER_WORK)
+        give(reply(response_type, **values))
 
 
 def answer(result_type: type[ResultT], /, **places: AnyPlace) -> Answer[object, ResultT]:
     """An answer that has the fields of the result."""
     shape = Shape(result_type, fixed=None, absent=None, **places)
     return Answer(
-        shape, lambda node, response_type, _, result: reply(response_type, **shape.write(result))
+        shape,
+        lambda node, response_type, _, result: reply(response_type, **shape.write(result)),
+        is_plain=True,
     )
 
 

@@ -20,7 +20,8 @@ While all brokers are fenced, the one that answers names itself, because it can 
 answer has no brokers then, which its Java clients ignore; librdkafka 2.16 gives up every broker
 that an answer leaves out, and after the last one it may never ask again.
 
-Topics that exist are packed by hand and kept (`broker/metadata_rows.py`).
+Topics that exist are packed by hand and kept (`broker/metadata_rows.py`). Brokers and topics of an
+answer are those of one image.
 
 A client sees the topics that it may describe. One that it names and may not is
 TOPIC_AUTHORIZATION_FAILED, whether it exists or not; of one that it asks for by its id the name is
@@ -44,6 +45,7 @@ from tidelog.broker.api.needs import (
     HasUnreachable,
 )
 from tidelog.broker.connections import RequestContext
+from tidelog.broker.long_answers import Pieces
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.metadata.image import TopicImage
@@ -73,8 +75,9 @@ class Node(
     """What Metadata needs."""
 
 
-def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> None:
+def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -> Pieces:
     """Answers from the committed image."""
+    image = node.image
     version = context.header.api_version
     if version < FIRST_VERSION_BY_TOPIC_ID and _asks_by_id(request):
         code = ErrorCode.INVALID_REQUEST
@@ -92,9 +95,8 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         denied += [each for each in wanted if each[0] in barred]
         wanted = [each for each in wanted if each[0] not in barred]
         node.auto_topics.create([name for name in missing if name not in barred], now)
-    rows_with = partial(
-        node.metadata_rows.of, node.image, node.unreachable, context.listener, version
-    )
+    around = _answer(node, context, request, ())
+    rows_with = partial(node.metadata_rows.of, image, node.unreachable, context.listener, version)
     asks = field(request, "include_topic_authorized_operations", False)
     everything = authorized_operations(ResourceType.TOPIC, asked=asks)
     topics = []
@@ -105,14 +107,12 @@ def handle(node: Node, context: RequestContext, request: Entity, now: Instant) -
         if topic is None:
             topics.append(_absent(context, name, topic_id, operations))
         else:
-            topics.append(rows_with(operations).of(node.image, topic))
+            topics.append((yield from rows_with(operations).of(image, topic)))
     topics += [
         _row(context, ErrorCode.TOPIC_AUTHORIZATION_FAILED, name, topic_id, NOT_ASKED)
         for name, topic_id, _ in denied
     ]
-    empty = codec.encode_response(
-        context.header, context.whole(_answer(node, context, request, ()))
-    )
+    empty = codec.encode_response(context.header, context.whole(around))
     context.fill(list(with_topics(version, empty, topics)))
 
 

@@ -10,6 +10,7 @@ from tidelog.broker.api import k03_metadata
 from tidelog.broker.held_questions import HOLD_MS
 from tidelog.env.effects import Closed, CloseReason
 from tidelog.errors import ErrorCode
+from tidelog.log.pieces import finish
 from tidelog.model import Endpoint
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, RequestHeader
@@ -163,7 +164,7 @@ def answered_now(node: OneNode, wire: Wire, name: str) -> Any:
     assert connection is not None
     header = RequestHeader(ApiKey.METADATA, 12, 1, "test")
     pending = node.broker.connections.admit(connection, header)
-    k03_metadata.handle(node.broker, pending, request, node.now)
+    finish(k03_metadata.handle(node.broker, pending, request, node.now))
     _, response = codec.decode_response(ApiKey.METADATA, 12, b"".join(pending.chunks)[4:])
     return response
 

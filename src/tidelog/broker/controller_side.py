@@ -7,6 +7,7 @@ once, and probes all others.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from tidelog.broker.control_link import Call, Forward
 from tidelog.broker.controller_registration import ControllerRegistration
@@ -16,7 +17,12 @@ from tidelog.broker.router import ControllerRequest, Router
 from tidelog.controller.controller import Controller
 from tidelog.env.instant import Instant, earliest
 from tidelog.kraft.quorum import Quorum
+from tidelog.limits import MAX_CHANGES_PER_TURN
 from tidelog.metadata.image import MetadataImage
+from tidelog.replication.turn_work import TickPart
+
+_SLICE_WORK: Final = 50 * MAX_CHANGES_PER_TURN
+"""A slice of a long decision, in the unit of `limits.REPLICA_WORK_PER_TURN`."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -61,7 +67,12 @@ class ControllerSide:
         """Once a tick: the next slice of the controller's long decisions, and its timers."""
         steps = self.router.broker.trace.steps
         steps.begin("controller")
-        self.controller.wake(now)
+        goes_on, work = True, self.router.broker.replicas.work
+        if self.controller.has_long:
+            goes_on = work.lets(TickPart.DECISIONS)
+            if goes_on:
+                work.spend(_SLICE_WORK)
+        self.controller.wake(now, goes_on=goes_on)
         steps.begin("tick")
 
     def flow(self, now: Instant) -> bool:

@@ -28,7 +28,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_FETCH_SESSIONS
 from tidelog.replication.interest import Interest, interest_of
-from tidelog.wire.fetch import FetchedPartition, FetchRequest, FetchResponse
+from tidelog.wire.fetch import FetchRequest, FetchResponse
 
 FINAL_EPOCH: Final = -1
 INITIAL_EPOCH: Final = 0
@@ -147,35 +147,18 @@ class FetchSessions:
         partitions that have not changed."""
         if session is None:
             return response
-        kept = []
+        kept, interest = [], session.interest
         for answer in response.partitions:
-            if _is_news(session.interest, answer) or full:
+            wanted = interest.find(answer)
+            if full or wanted is None or wanted.is_news(answer):
                 kept.append(answer)
+            if wanted is not None:
+                wanted.on_sent(answer)
+                if answer.records_bytes > 0:
+                    interest.move_to_end(wanted)
         return response._replace(session_id=session.session_id, partitions=kept)
 
     def check(self) -> None:
         """Asserts what must hold between two events."""
         for session in self._sessions.values():
             session.interest.check()
-
-
-def _is_news(interest: Interest, answer: FetchedPartition) -> bool:
-    """Whether an answer must be listed; it is the last one that was sent from now on."""
-    wanted = interest.find(answer)
-    if wanted is None:
-        return True
-    failed = answer.error_code is not ErrorCode.NONE
-    news = (
-        failed
-        or answer.records_bytes > 0
-        or answer.high_watermark != wanted.sent_high_watermark
-        or answer.high_watermark > wanted.want.high_watermark
-        or answer.log_start_offset != wanted.sent_log_start
-        or answer.diverging_epoch is not None
-        or answer.preferred_read_replica >= 0
-    )
-    wanted.sent_high_watermark = -1 if failed else answer.high_watermark
-    wanted.sent_log_start = answer.log_start_offset
-    if answer.records_bytes > 0:
-        interest.move_to_end(wanted)
-    return news

@@ -367,6 +367,7 @@ class Node:
         self.broker.transactions.wake(now)
         self.broker.shares.wake(now)
         self._links.markers.wake(now)
+        self._replicas.work.on_tick(now)
         for round_number in range(MAX_ROUNDS + 1):
             assert round_number < MAX_ROUNDS, "outputs keep producing outputs"
             if not self._flow(now):

@@ -48,6 +48,7 @@ from tidelog.errors import ErrorCode, MalformedFrame, ProtocolError
 from tidelog.kraft import codec as quorum_codec
 from tidelog.kraft.messages import Response as QuorumResponse
 from tidelog.kraft.messages import VoterChangeResponse
+from tidelog.limits import DECODED_KILOBYTE_WORK
 from tidelog.wire import codec
 from tidelog.wire.api import RequestHeader, parse_header
 from tidelog.wire.entities import Entity, field
@@ -165,6 +166,7 @@ class Router:
             broker.quorum.on_request(message, QuorumRequest(context, api), now)
             return
         request = codec.decode_request(header, frame, offset)
+        broker.replicas.work.spend(len(frame) // 1024 * DECODED_KILOBYTE_WORK)
         context = self._admit(api, connection, header)
         if self._throttling.is_on:
             self._throttling.on_request(api.key, api.requires, context, len(frame), now)

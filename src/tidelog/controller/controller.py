@@ -237,12 +237,18 @@ class Controller:
         """The failure detector has reached the broker again."""
         self._sessions.on_reachable(broker_id, now)
 
-    def wake(self, now: Instant) -> None:
-        """A turn of the node: long decisions go on, and a deadline may have passed."""
+    @property
+    def has_long(self) -> bool:
+        """Whether a decision is under way that is made in slices."""
+        return self.active and self._long.has_any
+
+    def wake(self, now: Instant, *, goes_on: bool = True) -> None:
+        """A turn of the node: long decisions go on if they may, and a deadline may have passed."""
         if not self.active:
             return
-        self._long.begin_turn()
-        self._go_on(now)
+        if goes_on:
+            self._long.begin_turn()
+            self._go_on(now)
         self._fence_stale(now)
         if self._no_op.is_due(now):
             self._submit(ControllerDecision(None, [NoOpRecord()]), now)

@@ -47,8 +47,10 @@ from tidelog.errors import ErrorCode, LogDamaged, ProtocolError, StorageError
 from tidelog.limits import (
     FETCHED_BYTES_PER_WORK,
     MAX_FIRST_RECORDS,
+    MAX_PARTITIONS_ANSWERED,
     MAX_PARTITIONS_READ_PER_TURN,
     MAX_PARTITIONS_WITH_RECORDS,
+    PARTITION_READING_WORK,
 )
 from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
@@ -182,15 +184,23 @@ class Reading:
             self._with_records += self._read_next(self._unread)
             if self._is_incremental and self._with_records >= MAX_PARTITIONS_WITH_RECORDS:
                 self._leave(self._unread)
+        self._env.work.spend((MAX_PARTITIONS_READ_PER_TURN - left) * PARTITION_READING_WORK)
+        if self._is_incremental and len(self._parked.answers) >= MAX_PARTITIONS_ANSWERED:
+            self._leave(self._empty)
+            self._leave(self._unread)
 
     def _read_next(self, unread: list[Wanted]) -> bool:
         """Reads one partition; returns whether it has records."""
         wanted = unread.pop()
-        answer = self._parked.answers[wanted] = self._read_wanted(wanted)
+        answer = self._read_wanted(wanted)
+        if wanted.is_news(answer) or not self._is_incremental:
+            self._parked.answers[wanted] = answer
+        else:
+            self._parked.answers.pop(wanted, None)
         return answer.records_bytes > 0
 
     def _leave(self, unread: list[Wanted]) -> None:
-        """The answer has records enough; what is unread stays due, and comes first next time."""
+        """The answer has enough; what is unread stays due, and comes first next time."""
         self.at_once = True
         for wanted in unread:
             self._parked.answers.pop(wanted, None)

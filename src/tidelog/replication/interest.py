@@ -33,6 +33,7 @@ from collections.abc import Iterable
 from itertools import count
 
 from tidelog.env.instant import Instant
+from tidelog.errors import ErrorCode
 from tidelog.model import TopicId
 from tidelog.replication.messages import ReplyTo
 from tidelog.replication.remote_replica import LastFetch, RemoteReplica
@@ -62,6 +63,25 @@ class Wanted:
         # The offsets in the last answer of the session; -1 makes the next one list the partition.
         self.sent_high_watermark = -1
         self.sent_log_start = -1
+
+    def is_news(self, answer: FetchedPartition) -> bool:
+        """Whether an answer says what the last one that was sent did not, so that the next answer
+        of the session must list the partition."""
+        return (
+            answer.error_code is not ErrorCode.NONE
+            or answer.records_bytes > 0
+            or answer.high_watermark != self.sent_high_watermark
+            or answer.high_watermark > self.want.high_watermark
+            or answer.log_start_offset != self.sent_log_start
+            or answer.diverging_epoch is not None
+            or answer.preferred_read_replica >= 0
+        )
+
+    def on_sent(self, answer: FetchedPartition) -> None:
+        """The next answer of the session has this."""
+        failed = answer.error_code is not ErrorCode.NONE
+        self.sent_high_watermark = -1 if failed else answer.high_watermark
+        self.sent_log_start = answer.log_start_offset
 
 
 class Interest:

@@ -79,7 +79,7 @@ from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Env
 from tidelog.replication.throttle import Throttles
 from tidelog.replication.transaction_part import TransactionPart
-from tidelog.replication.turn_work import TurnWork
+from tidelog.replication.turn_work import TickPart, TurnWork
 from tidelog.replication.verification import Verification
 from tidelog.wire.fetch import FetchRequest, FetchResponse
 from tidelog.wire.produce import ProduceRequest
@@ -486,7 +486,7 @@ class Replicas:
         self.moves.work(now)
         self._durability.write_due(now, may_forget=self._metadata.is_idle)
         self._expiry.work(now, now + self.wall_offset_ms)
-        if self._fetch.is_reading_due(now):
+        if self._fetch.is_reading_due(now) and self.work.lets(TickPart.READING):
             self._env.trace.steps.begin("a large fetch", MAX_PARTITIONS_READ_PER_TURN)
             self._fetch.read_on(now)
         self.end_tick(now)

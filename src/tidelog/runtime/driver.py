@@ -1,7 +1,8 @@
 """The production driver of a sans-IO core: one uvloop loop, one tick per iteration.
 
 Life of an iteration: libuv delivers everything that arrived (reads, closes, finished flushes,
-timers) as inputs to the core; the first of them asks for a tick, which runs after all of them:
+timers) as inputs to the core; the first of them asks for a tick, which runs after all of them, or
+when they have taken `ENOUGH_INPUT_MS`:
 `wake(now)` lets the core finish the tick (coalesced wake-ups, due timers), `take_effects()` is
 carried out in order, one timer is armed for `deadline()`, log lines are written.
 
@@ -28,7 +29,7 @@ from tidelog.env.disk import Disk, File, OfflineDisk
 from tidelog.env.held import Held
 from tidelog.env.instant import Instant
 from tidelog.env.trace import Level
-from tidelog.limits import CLOSE_LINGER_MS, MAX_UNSENT_BYTES
+from tidelog.limits import CLOSE_LINGER_MS, ENOUGH_INPUT_MS, MAX_UNSENT_BYTES
 from tidelog.runtime import clock
 from tidelog.runtime.computing import Computing
 from tidelog.runtime.connection import Connection
@@ -55,6 +56,7 @@ EXIT_FORCED: Final = 1
 EXIT_FLUSHES_FAILED: Final = 1
 """Exit code of a clean stop whose last writes did not become durable."""
 
+_ENOUGH_INPUT_NS: Final = ENOUGH_INPUT_MS * 1_000_000
 _WALL_CHECK_S: Final = 1.0
 _STORE_CHECK_S: Final = 10.0
 _LINGER_S: Final = 0.5
@@ -253,6 +255,9 @@ class Driver:
             self._loop.call_soon(self._tick)
 
     def _tick(self) -> None:
+        if not self._tick_due:
+            # A turn that was long has ended before all had been delivered.
+            return
         self._tick_due = False
         self.rests.end_turn()
         if self._stopped:
@@ -394,6 +399,8 @@ class Driver:
         """Bytes arrived."""
         self.counters.received_bytes += len(data)
         self._receive(effects.Received(connection.connection_id, data))
+        if self.turns.has_lasted(_ENOUGH_INPUT_NS):
+            self._tick()
 
     def on_unsent(self, connection: Connection, size_bytes: int, *, moved: bool) -> None:
         """The peer does not take what it is sent; who holds too much so is cut."""

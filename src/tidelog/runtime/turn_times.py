@@ -156,6 +156,10 @@ class TurnTimes:
         steps.connection_id = 0
         return at_ns
 
+    def has_lasted(self, ns: int) -> bool:
+        """Whether a turn is under way that is as long already."""
+        return self._in_turn and self.clock() - self._turn_at >= ns
+
     def _end_step(self) -> None:
         """The core begins another step."""
         at_ns = self.clock()

@@ -6,6 +6,7 @@ from tests.unit.broker.api.test_k00_produce import request_of
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.env.effects import HoldReading, Received, Send, Stalled
 from tidelog.limits import (
+    DECODED_KILOBYTE_WORK,
     FIRST_FETCHED_BYTES,
     FIRST_RECORDS_WORK,
     MAX_FETCHED_BYTES,
@@ -259,6 +260,24 @@ def test_a_broker_does_not_wait_for_what_clients_fetch():
     while served < len(readers):
         tick(node)
         served += sum(bool(wire.frames()) for wire in readers)
+
+
+def test_a_fetch_waits_for_one_turn_behind_a_request_that_takes_long_to_decode():
+    """The work of that turn is spent, and the next one has its own, though no replica stirs."""
+    node = OneNode()
+    have_large(node, 1000, 1)
+    wire = node.client()
+    name = "x" * (1024 * (REPLICA_WORK_PER_TURN // DECODED_KILOBYTE_WORK + 1))
+    asked = codec.encode_request(
+        make(codec.request_class(ApiKey.LIST_GROUPS, 4), states_filter=(name,)), 1, "asker"
+    )
+    node.node.receive(Received(wire.connection_id, asked + wanted_by(-1)), node.now)
+    assert node.broker.replicas.work.is_spent
+    answered = []
+    while sum(answered) < 2 and len(answered) < 3:
+        tick(node)
+        answered.append(len(wire.frames()))
+    assert answered == [1, 1]
 
 
 def test_the_first_answers_on_a_connection_have_few_records():

@@ -224,7 +224,9 @@ class History:
 
 
 def record_answers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """All that sessions answer from now on."""
+    """All that sessions answer from now on. To read takes nothing of the turn: how much is read is
+    what the two ways differ in."""
+    monkeypatch.setattr(fetch_reading, "PARTITION_READING_WORK", 0)
     seen: list[object] = []
     close = FetchSessions.close
 

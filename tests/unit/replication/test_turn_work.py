@@ -1,7 +1,7 @@
 """The budget that what arrives in a turn shares with the tick after it."""
 
 from tidelog.env.instant import Instant
-from tidelog.replication.turn_work import TurnWork
+from tidelog.replication.turn_work import TickPart, TurnWork
 
 
 def test_what_arrives_and_the_tick_share_a_budget() -> None:
@@ -38,3 +38,19 @@ def test_a_tick_without_inputs_has_a_budget_in_each_millisecond() -> None:
     work.spend(1)
     work.on_tick(Instant(2))
     assert work.left == 1
+
+
+def test_a_part_of_the_tick_waits_where_the_budget_is_spent_but_not_twice() -> None:
+    """Goal: what arrives and slices that are due do not all meet in one turn, and none starves."""
+    work = TurnWork(100)
+    for part in TickPart:
+        assert work.lets(part)
+    work.on_input()
+    work.spend(100)
+    decisions, reading = TickPart
+    assert [work.lets(decisions) for _ in range(4)] == [False, True, False, True]
+    assert not work.lets(reading)
+    work.on_tick(Instant(1))
+    assert work.lets(reading)
+    work.spend(100)
+    assert not work.lets(reading)

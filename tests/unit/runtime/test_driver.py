@@ -1,5 +1,7 @@
 """Goal: the driver carries inputs in and effects out, over real sockets, in order and in time."""
 
+import asyncio
+import itertools
 import socket
 import time
 from contextlib import closing
@@ -16,6 +18,7 @@ from tests.unit.runtime.harness import (
 from tests.unit.runtime.test_event_file import append, opened
 from tidelog.env.effects import Closed, CloseReason, FlushFailed, WallClock
 from tidelog.env.memory_disk import MemoryDisk
+from tidelog.limits import ENOUGH_INPUT_MS
 from tidelog.runtime.event_file import EVENTS_FILE, MAX_EVENTS_PER_TICK
 from tidelog.testing.waiting import wait_until
 
@@ -28,6 +31,24 @@ def test_bytes_go_in_and_answers_come_out_in_order() -> None:
         client.close()
     # One tick per turn of the loop, not one per line.
     assert running.core.ticks < 2000
+
+
+def test_a_turn_ends_where_what_has_arrived_takes_long() -> None:
+    """Goal: BoundedTurn. Method: each look at the clock is a millisecond later, and many inputs
+    arrive in one iteration of the loop; the tick that was asked for first finds nothing to do."""
+    times, core = itertools.count(time.monotonic_ns(), 1_000_000), EchoCore(MemoryDisk())
+    with running_core(core, clock=lambda: next(times)) as running:
+        client = running.client()
+        assert client.ask(b"x") == b"x"
+
+        async def deliver() -> int:
+            (connection,), before = running.driver._connections.values(), core.ticks
+            for _ in range(2 * ENOUGH_INPUT_MS):
+                running.driver.on_received(connection, memoryview(b"y\n"))
+            return core.ticks - before
+
+        delivered = asyncio.run_coroutine_threadsafe(deliver(), running.loop)
+        assert 2 <= delivered.result(TIMEOUT_S) < 2 * ENOUGH_INPUT_MS
 
 
 def test_what_is_computed_beside_the_loop_comes_back_in_order() -> None:

@@ -309,8 +309,16 @@ def restart(bench: LogBench) -> Figures:
     return {"s": round(watch.wall_s, 2), "CPU s": round(watch.cpu_s, 2)}
 
 
+def forget_pages(path: Path) -> None:
+    """The kernel holds nothing of the logs in memory any more."""
+    for file in path.rglob("*.log"):
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def measure_sizes(scale: float) -> Figures:
-    """One log of 1 MB, 1 GB and 20 GB."""
+    """One log of 1 MB, 1 GB and 20 GB; and whether what is left to explain is the log's size or
+    that the memory is full of it: another log beside it, and the same log out of memory."""
     found: Figures = {}
     with place() as path:
         bench = LogBench(LogConfig(segment_bytes=256 << 20), OsDisk(str(path)))
@@ -320,6 +328,13 @@ def measure_sizes(scale: float) -> Figures:
             # While the kernel has gigabytes to write, every write waits for it.
             os.sync()
             found[f"size {size_mb:,.0f} MB"] = cost([bench.log])
+        beside = bench.directory.create(
+            TopicPartition("beside", 0), TopicId(bytes(16)), bench.config
+        )
+        fill(beside, MB)
+        found["size 1 MB beside it"] = cost([beside])
+        forget_pages(path)
+        found[f"size {size_mb:,.0f} MB, none in memory"] = cost([bench.log])
         found[f"start, {size_mb:,.0f} MB in one log"] = restart(bench)
     return found
 

@@ -256,7 +256,7 @@ class CleaningRound:
             state.config,
             second_suffix=CLEANED_SUFFIX,
         )
-        self._written = written
+        self._written, end = written, self._part.end
         written.file.truncate(0)
         written.txn_index.reset()
         # Its end shows a start which segments it stands for, and it never has no batches at all.
@@ -266,16 +266,24 @@ class CleaningRound:
         pending: list[bytes] = []
         pending_bytes = 0
         for segment in group:
-            seen.expect(self._aborted_in(segment))
+            aborted = self._aborted_in(segment)
+            # An abort that is in the log may not be committed: it decides nothing yet.
+            undecided = {one.last_offset: one for one in aborted if one.last_offset >= end}
+            seen.expect(one for one in aborted if one.last_offset < end)
             for batch in segment.batches.scan():
                 header = batch.header
                 kept: bytes | int = b""
                 used = rules
                 if self._reaches_start(header):
                     used = replace(rules, kept_ends=rules.kept_ends | {header.last_offset + 1})
-                for kept in rewritten(batch, used, seen):
-                    if isinstance(kept, int):
-                        yield kept
+                if header.base_offset >= end:
+                    kept = batch.data
+                    if header.is_control and header.last_offset in undecided:
+                        written.txn_index.append(undecided[header.last_offset])
+                else:
+                    for kept in rewritten(batch, used, seen):
+                        if isinstance(kept, int):
+                            yield kept
                 assert isinstance(kept, bytes), "a batch without an outcome"
                 for transaction in seen.kept:
                     written.txn_index.append(transaction)

@@ -144,6 +144,36 @@ def test_an_abort_before_the_dirty_part_is_over() -> None:
     assert found == [b"new"]
 
 
+@pytest.mark.parametrize("commits", [False, True])
+def test_an_abort_that_is_not_committed_takes_nothing(commits: bool) -> None:
+    """A leader change may cut the marker and bring a commit in its place (seed cluster all
+    504148291). Method: the transaction and its marker are in a segment that is cleaned in part."""
+    bench = CleaningBench(segment_bytes=10_000)
+    for value in (b"older", b"old", b"new"):
+        bench.put((b"k", value))
+    begun = bench.put((b"t", b"undecided"), producer=3, txn=1)
+    bench.end(3, commit=False)
+    bench.put((b"filler", b"x"))
+    bench.roll()
+    bench.put((b"last", b"x"))
+    bench.log.update_high_watermark(begun + 1)
+    bench.log.request_flush()
+    bench.settle()
+    assert bench.log.last_stable_offset == begun
+    assert bench.clean()
+    assert bench.log.cleaned_to == begun
+    assert b"undecided" in read_all(bench.log) and b"older" not in read_all(bench.log)
+    if not commits:
+        # The marker is committed after all, and the transaction is still known to be aborted.
+        bench.commit_all()
+        assert b"t" not in [one[1] for one in committed_records(bench.log)]
+        return
+    bench.log.truncate_to(begun + 1)
+    bench.end(3, commit=True)
+    bench.log.update_high_watermark(bench.log.log_end_offset)
+    assert [one[2] for one in committed_records(bench.log) if one[1] == b"t"] == [b"undecided"]
+
+
 @pytest.mark.parametrize("saved", [encode_offsets({PARTITION: 1_000_000}), b"0\n1\norders"])
 def test_a_checkpoint_that_cannot_be_right_counts_for_nothing(saved: bytes) -> None:
     """One of a former log of that name, which was longer, or a damaged one: the log is cleaned from

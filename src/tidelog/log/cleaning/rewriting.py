@@ -10,6 +10,7 @@ What happens to a batch as a whole:
 
 | batch | outcome |
 | --- | --- |
+| beyond the decided part | the same bytes |
 | of an aborted transaction | all records go |
 | marker of a transaction of which nothing is left | goes after its delete horizon |
 | any other marker | stays |
@@ -60,6 +61,8 @@ class Rules:
     """By what one round of cleaning judges batches."""
 
     newest: OffsetMap
+    decided_end: int
+    """Exclusive: where the part ends that may be cleaned. A segment may reach further."""
     wall_ms: int
     """When the round began."""
     delete_retention_ms: int
@@ -85,7 +88,10 @@ def rewritten(batch: ScannedBatch, rules: Rules, seen: SeenTransactions) -> Iter
     """Yields the work of each part after it is done, and last what takes the batch's place: empty
     bytes for nothing. Raises `CorruptBatch` for records that cannot be read."""
     header = batch.header
-    if header.is_control:
+    if header.base_offset >= rules.decided_end:
+        seen.on_undecided(header)
+        yield batch.data
+    elif header.is_control:
         yield _control(batch, rules, is_spent=seen.on_control(header, batch.data))
     elif seen.on_data(header):
         yield _emptied(header, rules)

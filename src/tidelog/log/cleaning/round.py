@@ -220,7 +220,8 @@ class CleaningRound:
         }
         kept_ends = frozenset((self._newest.end_offset, state.high_watermark, state.log_end_offset))
         retention_ms = state.config.delete_retention_ms
-        return Rules(self._newest, self._wall_ms, retention_ms, kept_ends, last)
+        decided_end, wall_ms = self._part.end, self._wall_ms
+        return Rules(self._newest, decided_end, wall_ms, retention_ms, kept_ends, last)
 
     def _groups(self, end: int) -> Iterator[list[Segment]]:
         """Neighbours that fit one segment together, the oldest first."""
@@ -256,7 +257,7 @@ class CleaningRound:
             state.config,
             second_suffix=CLEANED_SUFFIX,
         )
-        self._written, end = written, self._part.end
+        self._written = written
         written.file.truncate(0)
         written.txn_index.reset()
         # Its end shows a start which segments it stands for, and it never has no batches at all.
@@ -266,24 +267,16 @@ class CleaningRound:
         pending: list[bytes] = []
         pending_bytes = 0
         for segment in group:
-            aborted = self._aborted_in(segment)
-            # An abort that is in the log may not be committed: it decides nothing yet.
-            undecided = {one.last_offset: one for one in aborted if one.last_offset >= end}
-            seen.expect(one for one in aborted if one.last_offset < end)
+            seen.expect(self._aborted_in(segment))
             for batch in segment.batches.scan():
                 header = batch.header
                 kept: bytes | int = b""
                 used = rules
                 if self._reaches_start(header):
                     used = replace(rules, kept_ends=rules.kept_ends | {header.last_offset + 1})
-                if header.base_offset >= end:
-                    kept = batch.data
-                    if header.is_control and header.last_offset in undecided:
-                        written.txn_index.append(undecided[header.last_offset])
-                else:
-                    for kept in rewritten(batch, used, seen):
-                        if isinstance(kept, int):
-                            yield kept
+                for kept in rewritten(batch, used, seen):
+                    if isinstance(kept, int):
+                        yield kept
                 assert isinstance(kept, bytes), "a batch without an outcome"
                 for transaction in seen.kept:
                     written.txn_index.append(transaction)

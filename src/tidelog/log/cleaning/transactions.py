@@ -7,6 +7,9 @@ A marker has outlived its transaction when the pass has seen no data of it: then
 removed before, and once a delete horizon has passed the marker may go too. An abort marker whose
 data is being removed now stays, and so does its entry in the index.
 
+The index names an abort as soon as its marker is appended. In a segment that reaches beyond the
+decided part that marker may not be committed: it decides nothing yet, and its entry stays.
+
 A commit marker is judged the same way, but it takes data of any producer that is not aborted for
 its transaction: without such data it ends nothing any more.
 
@@ -34,7 +37,8 @@ class SeenTransactions:
         self._aborted: dict[int, tuple[AbortedTxn, bool]] = {}
         # Producers with data that no marker has ended, and that is not aborted.
         self._committed: set[int] = set()
-        # Aborted transactions whose marker stays for the sake of data that was just removed.
+        # Aborted transactions whose marker stays, for the sake of data that was just removed or
+        # because it is not decided.
         self.kept: list[AbortedTxn] = []
 
     def expect(self, aborted: Iterable[AbortedTxn]) -> None:
@@ -76,6 +80,10 @@ class SeenTransactions:
                 return not had_data
             case _:
                 return False
+
+    def on_undecided(self, header: BatchHeader) -> None:
+        """A batch beyond the decided part stays; so does what the index has for it."""
+        self.kept += [one for one in self._waiting if one.last_offset == header.last_offset]
 
     def _begin_up_to(self, offset: int) -> None:
         while self._waiting and self._waiting[0].first_offset <= offset:

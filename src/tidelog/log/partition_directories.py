@@ -49,17 +49,14 @@ class RenamedDirectories:
         # The number of the first of them, and of the first that a checkpoint may still name.
         self._first_renamed = 0
         self._forgotten_end = 0
-        # The number behind the last one that the checkpoints do not name that are being written.
+        # The number of the first that the checkpoints may name that were asked for last.
         self._announced_end = 0
-        # Whether checkpoints were not written since the last rename.
-        self._checkpoints_are_stale = False
         # Numbers the renames of this process, so that no two names are equal.
         self._rename_count = 0
 
     def find(self, names: list[str]) -> None:
         """Those that a start finds in the log directory."""
         self._names += [name for name in names if name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX))]
-        self._checkpoints_are_stale = bool(self._names)
 
     def has(self, topic_partition: TopicPartition) -> bool:
         """Whether a directory of this partition was renamed, and still has that name."""
@@ -76,20 +73,23 @@ class RenamedDirectories:
                 break
         self._disk.rename(source or str(topic_partition), target)
         self._names.append(target)
-        self._checkpoints_are_stale = True
         return target
+
+    @property
+    def _end(self) -> int:
+        """The number of the next rename."""
+        return self._first_renamed + len(self._names)
 
     @property
     def is_stale(self) -> bool:
         """Whether checkpoints have to be written; not before those are durable that were written
         for the same reason, so that a disk that hangs gets them once."""
-        return self._checkpoints_are_stale and self._announced_end <= self._forgotten_end
+        return self._forgotten_end == self._announced_end < self._end
 
     def take_stale(self) -> RenamesForgotten:
         """The subject for the checkpoints that have to be written."""
         assert self.is_stale, "all renames are forgotten, or about to be"
-        self._checkpoints_are_stale = False
-        self._announced_end = self._first_renamed + len(self._names)
+        self._announced_end = self._end
         return RenamesForgotten(self._directory_id, self._announced_end)
 
     def on_renames_forgotten(self, subject: RenamesForgotten) -> None:

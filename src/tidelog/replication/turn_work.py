@@ -8,8 +8,8 @@ much has arrived, and what arrives has the whole budget. So neither starves, and
 spend little more than one budget (*BoundedTurn*, `docs/protocol/turns.md`).
 
 Parts of the tick that have a slice of their own, as long decisions and the reading of a large fetch
-have, do it where the budget is not spent, and otherwise at the latest in the turn after the next
-one (`TickPart`).
+have, do it where the budget is not spent, and otherwise in the next turn, whatever is left then
+(`TickPart`).
 """
 
 from enum import Enum, auto

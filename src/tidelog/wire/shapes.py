@@ -134,7 +134,8 @@ class Rows(Generic[T]):
 
     def write(self, values: Sequence[T]) -> dict[str, Any]:
         """The array of an entity that has the rows."""
-        return {self._path[0]: self._grouped([self._row.write(value) for value in values])}
+        first, *inner = self._path
+        return {first: _grouped([self._row.write(value) for value in values], self._by, inner)}
 
     def write_encoded(
         self, entity_type: type, values: Sequence[T], price: int
@@ -157,23 +158,22 @@ class Rows(Generic[T]):
             {**dict(zip(self._by, key, strict=True)), array: writer.array()}
             for key, writer in writers.items()
         ]
-        return {self._path[0]: self._grouped(rows, levels=len(around) - 1)}
+        return {around[0]: _grouped(rows, self._by[:-1], around[1:])}
 
-    def _grouped(
-        self, rows: list[dict[str, Any]], depth: int = 0, levels: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Rows within as many arrays as they lie in, or within fewer."""
-        if depth == (len(self._by) if levels is None else levels):
-            return rows
-        key = self._by[depth]
-        groups: dict[Any, list[dict[str, Any]]] = {}
-        for row in rows:
-            groups.setdefault(row[key], []).append(row)
-        array = self._path[depth + 1]
-        return [
-            {key: value, array: self._grouped(group, depth + 1, levels)}
-            for value, group in groups.items()
-        ]
+
+def _grouped(
+    rows: list[dict[str, Any]], keys: Sequence[str], arrays: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The rows in arrays of these names, one in the other, by the values of these fields."""
+    if not keys:
+        return rows
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(row[keys[0]], []).append(row)
+    return [
+        {keys[0]: value, arrays[0]: _grouped(group, keys[1:], arrays[1:])}
+        for value, group in groups.items()
+    ]
 
 
 def tuples(array: str, *names: str) -> Place:

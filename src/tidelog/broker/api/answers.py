@@ -34,8 +34,8 @@ class Answer(Generic[NodeT, ResultT]):
 
     def is_long(self, result: ResultT) -> bool:
         """Whether it has more rows than a turn should encode; only of those that are plain."""
-        work = self.shape.count_rows(result) * PARTITION_ANSWER_WORK
-        return self.is_plain and work > ANSWER_WORK_PER_TURN
+        most_rows = ANSWER_WORK_PER_TURN // PARTITION_ANSWER_WORK
+        return self.is_plain and self.shape.count_rows(result) > most_rows
 
     def pieces(
         self, response_type: type, result: ResultT, give: Callable[[Entity], None]

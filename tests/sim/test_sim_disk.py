@@ -59,7 +59,9 @@ def test_nothing_strikes_who_only_looks():
     with disk.observed():
         assert file.read(0, 3) == b"\0\1\2"
     disk.troubles.clear()
+    assert not disk.was_damaged
     assert file.read(0, 3) != b"\0\1\2"
+    assert disk.was_damaged
     assert file.read(0, 3) == b"\0\1\2"
     assert disk.fired == {"bit-flip-on-read": 1}
 

@@ -44,12 +44,17 @@ class FlushLedger:
         self._written: list[File] = []
         # Per group under way, in order: the files to close when it is answered.
         self._under_way: deque[list[File]] = deque()
-        # How often the log was cut, in this process; part of each subject.
+        # How often the log was cut, and others whose place it took; part of each subject.
         self.truncation_count = 0
         # Subjects with a smaller count are of an earlier object of the same log.
         self._first_count = 0
         # Whether the log is a copy that is not the replica's log yet; part of each subject.
         self.is_future = False
+
+    @property
+    def was_truncated(self) -> bool:
+        """Whether this log was, since it was opened, and not only one whose place it took."""
+        return self.truncation_count > self._first_count
 
     def add(self, *files: File) -> None:
         """Hands in files that are complete; they are closed once they are durable."""

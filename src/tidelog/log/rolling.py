@@ -101,7 +101,7 @@ def is_saved(state: LogState) -> bool:
 
 def _has_records(state: LogState) -> bool:
     """Whether it has, or had: one that never had any has no indexes and no snapshot."""
-    return bool(state.log_end_offset or state.ledger.truncation_count)
+    return bool(state.log_end_offset or state.ledger.was_truncated)
 
 
 def prepare_close(state: LogState, *, sync_later: bool = False) -> None:

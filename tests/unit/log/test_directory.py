@@ -127,6 +127,19 @@ def test_what_has_not_changed_is_not_saved_again() -> None:
     assert bench.log.max_timestamp().offset == 2
 
 
+def test_a_log_without_records_has_no_index_after_a_clean_stop() -> None:
+    """Goal: a log is not taken for one that had records because another that was deleted before it
+    was truncated. An index without its log is a stray file (seed 504148059)."""
+    bench = LogBench()
+    bench.append(count=3)
+    bench.log.truncate_to(0)
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.create(PARTITION, TOPIC_ID, bench.config)
+    bench.stop()
+    assert not bench.disk.exists(f"{PARTITION}/00000000000000000000.log")
+    assert not bench.disk.exists(f"{PARTITION}/00000000000000000000.index")
+
+
 def test_a_stop_saves_some_logs_a_turn() -> None:
     """Goal: BoundedTurn. Method: the work of a turn is one log's; an end at any slice loses
     nothing, and counts as unclean before the last one."""

@@ -99,7 +99,8 @@ class SimDisk(MemoryDisk):
         self.misread_prng = Prng(0)
         # Whether a fault has changed bytes, and no scrub has found all well again.
         self.damaged = False
-        # Whether a fault has ever changed bytes.
+        # Whether a fault has ever changed bytes, on the device or on their way to the process,
+        # which cannot distinguish the two.
         self.was_damaged = False
         # Operations that a disk which fails as a whole has refused.
         self.refused_count = 0
@@ -216,7 +217,7 @@ class SimDisk(MemoryDisk):
             self.misread_in -= 1
             return data
         self.misread_in = None
-        self.hurt = True
+        self.hurt = self.was_damaged = True
         self.fired["bit-flip-on-read"] += 1
         return flipped(data, self.misread_prng)
 

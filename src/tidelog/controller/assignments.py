@@ -22,12 +22,11 @@ all committed records stays a replica.
 Source: KIP-455; Kafka's reassignment rules.
 """
 
-from dataclasses import dataclass
-
+from tidelog.env.frozen import frozen
 from tidelog.metadata.image import PartitionImage
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assignment:
     """The replicas of a partition, and which of them come and go."""
 

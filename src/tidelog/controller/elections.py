@@ -28,10 +28,10 @@ Source: KIP-966, KIP-841; Kafka's partition change rules.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 
 from tidelog.controller.assignments import Assignment, assignment_of, without
+from tidelog.env.frozen import frozen
 from tidelog.metadata.image import PartitionImage
 from tidelog.model import NO_LEADER
 
@@ -61,7 +61,7 @@ class Outcome(StrEnum):
         return self in (Outcome.LAST_KNOWN, Outcome.UNCLEAN, Outcome.UNCLEAN_HEIR)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionTarget:
     """What a partition shall become, before the election."""
 
@@ -77,7 +77,7 @@ def _has_log(partition: PartitionImage, replica: int) -> bool:
     return not partition.has_lost(replica)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ElectionRules:
     """What a decision must know beside the partition."""
 
@@ -91,7 +91,7 @@ class ElectionRules:
     """Whether the log directory of a replica is there."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionChange:
     """The fields to write; `None` leaves a field as it is. `leader` set means a new leader
     epoch, whatever its value."""

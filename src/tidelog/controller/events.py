@@ -5,12 +5,12 @@ for, what a leader proposed. An election has an *outcome* beside it (`elections.
 new leader came from. Both are members of enums, so that a reader asks for them by name.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
 from tidelog.controller.elections import Outcome
 from tidelog.env.event import BrokerEvent, Event, Kind, Level, PartitionEvent, Payload, event
+from tidelog.env.frozen import frozen
 from tidelog.errors import ErrorCode
 
 # Why -----------------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ class CauseKind(StrEnum):
 _OF_A_FENCED_BROKER = {reason: CauseKind(f"fenced: {reason}") for reason in FenceReason}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cause:
     """Why a partition changes: the kind, and the broker that it happened to."""
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from tidelog.env.disk import Buffer, File, FileSlice
+from tidelog.env.frozen import frozen
 from tidelog.model import METADATA_PARTITION, Secret
 
 # Inputs ------------------------------------------------------------------------------------
@@ -32,7 +33,7 @@ class CloseReason(Enum):
     ERROR = "connection error"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opened:
     """A peer connected to one of our listeners."""
 
@@ -43,14 +44,14 @@ class Opened:
     """The peer's certificate in DER, if TLS checked one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connected:
     """A connection that the core asked for is established."""
 
     connection: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Closed:
     """A connection is gone, or one that was asked for could not be made."""
 
@@ -58,7 +59,7 @@ class Closed:
     reason: CloseReason
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stalled:
     """The peer of a connection does not take what was sent to it, or takes it again."""
 
@@ -78,14 +79,14 @@ class Received:
     data: Buffer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flushed:
     """A `Flush` or `Replace` with this subject is durable."""
 
     subject: Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlushFailed:
     """A `Flush` or `Replace` failed; the disk must be taken to have lost the data."""
 
@@ -95,14 +96,14 @@ class FlushFailed:
     """The number of the disk."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WallClock:
     """Wall time in ms = monotonic `now` + `offset_ms`, from here on."""
 
     offset_ms: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeysFetched:
     """An issuer of tokens has other keys than before."""
 
@@ -111,7 +112,7 @@ class KeysFetched:
     """A JWKS that can be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TokenFetched:
     """There is a newer token with which this node logs in at a listener of others."""
 
@@ -119,7 +120,7 @@ class TokenFetched:
     token: Secret
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoresChecked:
     """A `CheckStores` with this subject was carried out."""
 
@@ -128,7 +129,7 @@ class StoresChecked:
     """Why the stores cannot be used; empty: they can."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Computed:
     """A `Compute` with this subject is done."""
 
@@ -138,12 +139,12 @@ class Computed:
     spent_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StopRequested:
     """The operator asks for a clean stop (SIGTERM): controlled shutdown, then `Exit`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spent:
     """How long the steps took that clients pay for (`Steps.connection_id`)."""
 
@@ -181,7 +182,7 @@ class Send:
     chunks: list[Chunk]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connect:
     """Open a connection; answered by `Connected` or `Closed`."""
 
@@ -192,14 +193,14 @@ class Connect:
     """The listener at the other end, whose security settings this node's side obeys."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Close:
     """Close a connection after what was sent has left. No `Closed` input follows."""
 
     connection: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HoldReading:
     """Stop delivering `Received` for this connection (back-pressure), or deliver it again."""
 
@@ -207,7 +208,7 @@ class HoldReading:
     held: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Flush:
     """Make everything appended to `file` so far durable; answered by `Flushed(subject)`."""
 
@@ -215,7 +216,7 @@ class Flush:
     subject: Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Replace:
     """Write a whole file atomically and durably; answered by `Flushed(subject)` unless the
     subject is `None`, when nothing waits for it."""
@@ -225,7 +226,7 @@ class Replace:
     subject: Hashable | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OnDisk:
     """A `Flush` or `Replace` for another disk than the first, by the number of the disk."""
 
@@ -233,14 +234,14 @@ class OnDisk:
     work: Flush | Replace
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefreshKeys:
     """Fetch the keys at this URL before it is time to; `KeysFetched` follows if they are others."""
 
     url: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CheckStores:
     """Try key and trust stores of listeners; answered by `StoresChecked(subject)`."""
 
@@ -249,7 +250,7 @@ class CheckStores:
     subject: Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UseStores:
     """Use these stores for new connections, if they can be used, and those of the node's file where
     there are none."""
@@ -265,7 +266,7 @@ def no_rest() -> None:
     """For a caller in whose way nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compute:
     """Call a function that takes too long for a turn, beside the loop; answered by
     `Computed(subject)` with what it returns. It changes nothing, and knows nothing that changes.
@@ -275,7 +276,7 @@ class Compute:
     subject: Hashable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exit:
     """The node is done. Code 0 after a clean stop; anything else comes with a message."""
 

@@ -35,6 +35,7 @@ Left out: clocks, node ids, incarnations and numbers, which a core cannot know; 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
+from operator import attrgetter
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, cast, dataclass_transform
 
 from tidelog.errors import ErrorCode
@@ -42,8 +43,11 @@ from tidelog.model import TopicPartition
 
 Payload = dict[str, object]
 
-_SHOWN: Final[dict[type, tuple[str, ...]]] = {}
-"""The names of an event class's fields that its line shows, from the first use on."""
+_Values = Callable[[Any], tuple[object, ...]]
+
+_SHOWN: Final[dict[type, tuple[tuple[str, ...], _Values]]] = {}
+"""The names of an event class's fields that its line shows, and what takes them from an event; from
+the first use on."""
 
 
 class Level(IntEnum):
@@ -135,12 +139,13 @@ class Event:
 
     def shown(self) -> tuple[tuple[str, object], ...]:
         """The (key, value) pairs of the log line: all fields that no other part of it shows."""
-        names = _SHOWN.get(type(self))
-        if names is None:
+        shown = _SHOWN.get(type(self))
+        if shown is None:
             every, hidden = fields(cast(Any, self)), (*self.about, "reason")
             names = tuple(each.name for each in every if each.name not in hidden)
-            _SHOWN[type(self)] = names
-        return tuple((name, getattr(self, name)) for name in names)
+            shown = _SHOWN[type(self)] = names, _values_of(names)
+        names, values_of = shown
+        return tuple(zip(names, values_of(self), strict=True))
 
     def payload(self) -> Payload:
         """The fields as event files keep them, reason included."""
@@ -166,6 +171,12 @@ class Event:
         reason = f" ({why})" if why else ""
         values = "".join(f" {key}={value}" for key, value in self.shown())
         return f"{self.subject} {self.handler}: {self.decision}{reason}{values}"
+
+
+def _values_of(names: tuple[str, ...]) -> _Values:
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda event: tuple(getattr(event, name) for name in names)
 
 
 Declared = TypeVar("Declared", bound=type[Event])

@@ -24,7 +24,7 @@ from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot
 from tidelog.kraft.snapshot_format import SnapshotContent
 from tidelog.log.batch_file import LogRead
 from tidelog.log.log import Log
-from tidelog.records.batch import BatchHeader, crc_of, decode_body, iter_headers
+from tidelog.records.batch import BatchHeader, crc_of, iter_headers, values_of
 
 READ_BYTES: Final = 1 << 16
 """How much is read at a time; one batch larger than that is read whole."""
@@ -136,7 +136,7 @@ class CommittedReader:
         return self._decode(data, position, header)
 
     def _decode(self, data: bytes, position: int, header: BatchHeader) -> CommittedBatch:
-        records = decode_body(data, position, header)
+        values = values_of(data, position, header)
         self.next_offset = header.last_offset + 1
         self.last_epoch = header.leader_epoch
         return CommittedBatch(
@@ -144,7 +144,7 @@ class CommittedReader:
             last_offset=header.last_offset,
             epoch=header.leader_epoch,
             append_time_ms=header.max_timestamp,
-            records=[record.value or b"" for record in records],
+            records=values,
             is_control=header.is_control,
             size_bytes=header.size_bytes,
         )

@@ -31,7 +31,7 @@ from tidelog.errors import CorruptBatch
 from tidelog.kraft.messages import SnapshotId
 from tidelog.log.file_names import CHECKPOINT_SUFFIX
 from tidelog.records import control
-from tidelog.records.batch import BatchHeader, build_batch, crc_of, decode_body, iter_headers
+from tidelog.records.batch import BatchHeader, build_batch, crc_of, iter_headers, values_of
 from tidelog.records.record import Record
 
 PART_SUFFIX: Final = ".part"
@@ -184,8 +184,7 @@ class _Reader:
         elif self.append_time_ms is None:
             raise CorruptBatch("a snapshot begins with its header")
         else:
-            for record in decode_body(data, position, header):
-                self.records.append(b"" if record.value is None else bytes(record.value))
+            self.records += values_of(data, position, header)
 
     def _take_control(self, data: Buffer, position: int) -> None:
         for index, record in enumerate(control.read_control_records(data, position)):

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from tidelog.env.frozen import frozen
 from tidelog.metadata.records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
@@ -70,7 +71,7 @@ class ConfigResource(NamedTuple):
 CLUSTER_DEFAULT: Final = ConfigResource(BROKER_RESOURCE, "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionImage:
     """One partition. Every record that touches it adds one to `partition_epoch`; only a record
     that writes the leader field adds one to `leader_epoch`."""

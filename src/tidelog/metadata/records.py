@@ -74,12 +74,13 @@ RECORD_TYPES: Final[dict[int, type[Any]]] = {}
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(of,))
 def _entity(declared: _EntityType) -> _EntityType:
-    return cast(_EntityType, dataclass(frozen=True, slots=True, kw_only=True)(declared))
+    # As `env.frozen`: mypy keeps the fields, and a record is made in a quarter of the time.
+    return cast(_EntityType, dataclass(slots=True, kw_only=True, unsafe_hash=True)(declared))
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(of,))
 def record(number: int, *, latest: int = 0) -> Callable[[_RecordType], _RecordType]:
-    """Declares a kind of record: a frozen, slotted dataclass with keywords only."""
+    """Declares a kind of record: a slotted dataclass with keywords only, frozen for mypy."""
 
     def declare(declared: _RecordType) -> _RecordType:
         declared.__record_id__, declared.__latest__ = number, latest

@@ -34,7 +34,7 @@ from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch
 from tidelog.limits import MAX_DECOMPRESSED_BATCH_BYTES, MAX_INSPECTED_AT_ONCE_BYTES
 from tidelog.records.compression import Codec, compress, inflate
-from tidelog.records.record import Record, decode_records, encode_records
+from tidelog.records.record import Record, decode_records, decode_values, encode_records
 
 HEADER_BYTES: Final = 61
 LOG_OVERHEAD_BYTES: Final = 12
@@ -287,8 +287,14 @@ def decode_body(buf: Buffer, pos: int, header: BatchHeader) -> list[Record]:
     return _records_in(inflate_body(buf, pos, header), header)
 
 
+def values_of(buf: Buffer, pos: int, header: BatchHeader) -> list[bytes]:
+    """Their values alone, empty where there is none."""
+    values = decode_values(inflate_body(buf, pos, header), header.record_count)
+    return [value or b"" for value in values]
+
+
 def inflate_body(buf: Buffer, pos: int, header: BatchHeader) -> bytes:
-    """The records of the same as the bytes that they are. Raises `CorruptBatch`."""
+    """The records of the batch at `pos` as the bytes that they are. Raises `CorruptBatch`."""
     return bytes(_inflated(buf, pos, header, MAX_DECOMPRESSED_BATCH_BYTES))
 
 

@@ -17,12 +17,11 @@ The states are a sum type, so that "two changes in flight" cannot be written dow
 Source: KIP-497 (AlterPartition), KIP-966 (strict min ISR).
 """
 
-from dataclasses import dataclass
-
+from tidelog.env.frozen import frozen
 from tidelog.replication.messages import AlterPartitionProposal
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Committed:
     """Nothing in flight."""
 
@@ -35,7 +34,7 @@ class Committed:
         return self.isr
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pending:
     """One replica is proposed to join, or some to leave."""
 

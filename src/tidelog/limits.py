@@ -173,8 +173,8 @@ SYNC_ALL_FROM_LOGS: Final = 64
 
 REPLICA_WORK_PER_TURN: Final = 4000
 """What a node does in one turn to follow the metadata, to make files, and to apply what leaders
-sent, before it looks at its connections again; the rest waits for the next turns. The unit is about
-a microsecond of a machine with two cores."""
+sent, before it looks at its connections again; what goes beyond it waits for the next turns. The
+unit is about a microsecond of a machine with two cores."""
 
 BYTES_READ_PER_WORK: Final = 512
 """Bytes that are inflated to look into a client's batch cost one unit."""
@@ -202,14 +202,13 @@ ROLE_CHANGE_WORK: Final = 60
 """A replica begins or ceases to lead, follows another leader, or takes another configuration."""
 
 LOG_CREATION_WORK: Final = 500
-"""A new log: its directory and its files. What goes beyond `REPLICA_WORK_PER_TURN` waits."""
+"""A new log: its directory and its files. What goes beyond the work of a turn waits."""
 
 FIRST_RECORDS_WORK: Final = 200
 """The first records of a log, or of a segment: their file is made."""
 
 FETCHED_PARTITION_WORK: Final = 40
-"""A follower takes over the records that its leader sent of a partition; what goes beyond the work
-of a turn is applied in the next turns, and only then is the leader asked for more."""
+"""A follower takes over the records that its leader sent of a partition."""
 
 FETCHED_OFFSETS_WORK: Final = 10
 """The same where the leader sent offsets only."""
@@ -221,8 +220,7 @@ LOG_DELETION_WORK: Final = 200
 """A log goes: its files are closed, its directory is renamed. The files are deleted later."""
 
 LOG_LOADING_WORK: Final = 150
-"""At a start: a log is opened. What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn; so
-does the rest of a log that has many segments, or has to be walked (`log/pieces.py`)."""
+"""At a start: a log is opened, in pieces if it has many segments or is walked (`log/pieces.py`)."""
 
 SEGMENT_LOADING_WORK: Final = 100
 """One of its segments: its files are opened, its indexes are read."""
@@ -237,8 +235,10 @@ FILE_SYNC_WORK: Final = 500
 """One of its files is made durable by itself."""
 
 LOG_SAVING_WORK: Final = 250
-"""At a clean stop: the indexes and the producer snapshot of a log that has changed since the start.
-What goes beyond `REPLICA_WORK_PER_TURN` waits for the next turn."""
+"""At a clean stop: indexes and producer snapshot of a log that has changed since the start."""
+
+SAVED_LOG_WORK: Final = 2
+"""At a clean stop: a look at a log, whether it has."""
 
 MAX_REPLICAS_CHECKED_PER_TURN: Final = 500
 """Replicas that a pass over all of them looks at in one turn; it goes on in the next."""

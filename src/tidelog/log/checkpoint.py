@@ -68,7 +68,11 @@ class OffsetLines:
     def encode(self, offsets: Mapping[TopicPartition, int]) -> bytes:
         """The file with these offsets, which the caller leaves as they are."""
         if offsets.keys() != self.offsets.keys():
-            self._lines = {key: self._lines.get(key, "") for key in sorted(offsets)}
+            lines = self._lines
+            if offsets.keys() <= lines.keys():
+                self._lines = {key: line for key, line in lines.items() if key in offsets}
+            else:
+                self._lines = {key: lines.get(key, "") for key in sorted(offsets)}
         known, self.offsets = self.offsets, offsets
         for key, offset in offsets.items():
             if known.get(key) != offset:

@@ -16,6 +16,7 @@ Source: Kafka's `LocalLog.deleteSegmentFiles`.
 """
 
 from collections import deque
+from collections.abc import Set
 from typing import NamedTuple
 
 from tidelog.env.disk import Disk
@@ -47,9 +48,10 @@ class DeletedFiles:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def owes(self, partition: TopicPartition) -> bool:
-        """Whether files of this log may get their names back in a crash."""
-        return partition in self._counts
+    @property
+    def owing(self) -> Set[TopicPartition]:
+        """The logs of which files may get their names back in a crash."""
+        return self._counts.keys()
 
     @property
     def next_at(self) -> Instant | None:

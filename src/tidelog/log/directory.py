@@ -20,9 +20,8 @@ longer counts on the replica; then `repair` removes the bad segment and all behi
 is a log again.
 
 Checkpoints are written by `Replace` effects, if they have changed or a caller waits. A clean stop
-too is a sequence of effects, each after the one before: data, indexes and snapshots, checkpoints,
-and last the marker, whose `Replace` carries the subject `DirectoryClosed`. Once that is answered
-the node may exit.
+is a sequence of effects too: data, indexes and snapshots, checkpoints, and last the marker, whose
+`Replace` carries the subject `DirectoryClosed`. Once that is answered the node may exit.
 
 Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
@@ -48,7 +47,7 @@ from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.trace import Trace
 from tidelog.errors import LogDamaged
-from tidelog.limits import LOG_LOADING_WORK, LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
+from tidelog.limits import LOG_LOADING_WORK, LOG_SAVING_WORK, SAVED_LOG_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.deleted_files import DeletedFiles
 from tidelog.log.directory_checkpoints import (
@@ -482,11 +481,11 @@ class LogDirectory:
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
         """Emits `log-start-offset-checkpoint`, for logs that start above their first segment or may
         have older ones again after a crash."""
-        owes = self.deleted_files.owes
+        owing = self.deleted_files.owing
         starts = {
             partition: log.log_start_offset
             for partition, log in self._all_logs()
-            if log.log_start_offset > log.segments.first_base_offset or owes(partition)
+            if log.log_start_offset > log.segments.first_base_offset or partition in owing
         }
         for partition, known in self._kept():
             if known.log_start_offset:
@@ -519,7 +518,11 @@ class LogDirectory:
 
     def _save_all(self) -> Pieces[None]:
         """Saves what has changed of each log, then the checkpoints."""
-        unsaved = [log for _, log in self._all_logs() if not log.is_saved]
+        unsaved: list[Log] = []
+        for _, log in list(self._all_logs()):
+            if not log.is_saved:
+                unsaved.append(log)
+            yield SAVED_LOG_WORK
         # Each takes several syncs, and the open files of ten thousand are too many.
         saves_together = len(unsaved) >= SYNC_ALL_FROM_LOGS
         for log in unsaved:

@@ -98,7 +98,9 @@ class LogState:
         """Exclusive: checkpoints may say that everything below it is durable. 0 while no record of
         the log is: then the name of its first segment need not be durable either, and after a
         crash it would be missed (*NoFalseDamage*). Never above an announced cut."""
-        end = min(self.recovery_point, self.announced_end)
+        end = self.recovery_point
+        if self.announced_end < end:
+            end = self.announced_end
         return end if end > self.segments.first_base_offset else 0
 
     @property
@@ -106,7 +108,8 @@ class LogState:
         """What checkpoints may say of the high watermark. Never above a cut that is not durable:
         after a crash of the machine it would call the records committed that were cut
         (*CutBeforeMark*)."""
-        return min(self.high_watermark, self.unflushed_cut)
+        mark, cut = self.high_watermark, self.unflushed_cut
+        return mark if mark <= cut else cut
 
     def update_high_watermark(self, value: int) -> bool:
         """Sets it, clamped to [log start, log end]; returns whether it changed."""

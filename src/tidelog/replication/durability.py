@@ -38,6 +38,7 @@ from tidelog.replication.retention import Retention
 from tidelog.replication.roles import Roles
 from tidelog.replication.shared import Recurring
 from tidelog.replication.sweep import Sweep
+from tidelog.replication.turn_work import TickPart
 
 
 class Durability:
@@ -123,18 +124,31 @@ class Durability:
 
     def write_due(self, now: Instant, *, may_forget: bool) -> None:
         """Writes the checkpoints whose time has come; those without renamed logs only if it may."""
-        directories = self._env.directories
-        if self.high_watermarks.due(now) is not None:
-            self._save_high_watermarks()
-        if self.recovery_points.due(now) is not None:
-            directories.checkpoint_recovery_points()
-            self.save_log_starts(now)
-            self._clear_at = now
+        if self._forgetting is None:
+            self._forget_at = None
+            if may_forget and self._env.directories.has_stale_renames:
+                self._forget_at = Instant(self._forgetting_since + FORGETTING_PAUSE_MS)
+        due_at = earliest(self.high_watermarks.due_at, self.recovery_points.due_at, self._forget_at)
+        if due_at is not None and now >= due_at and self._env.work.lets(TickPart.CHECKPOINTS):
+            self._write_checkpoints(now)
         if self._dead_segments.next_at is not None:
             self._save_log_starts(now)
-        self._forget_renamed(now, may_begin=may_forget)
         if self._clear_at is not None and now >= self._clear_at:
             self._clear_renamed(now)
+
+    def _write_checkpoints(self, now: Instant) -> None:
+        directories, work = self._env.directories, self._env.work
+        logs = sum(len(each.logs) for each in directories.online.values())
+        if self.high_watermarks.due(now) is not None:
+            self._save_high_watermarks()
+            work.spend(logs)
+        if self.recovery_points.due(now) is not None:
+            directories.checkpoint_recovery_points()
+            work.spend(logs)
+            self.save_log_starts(now)
+            self._clear_at = now
+        if self._forget_at is not None and now >= self._forget_at:
+            self._forget_renamed(now)
 
     def deadline(self) -> Instant | None:
         """When it goes on with what is written and deleted in several turns."""
@@ -171,17 +185,11 @@ class Durability:
         self._env.directories.on_renames_forgotten(subject)
         self._clear_at = now
 
-    def _forget_renamed(self, now: Instant, *, may_begin: bool) -> None:
+    def _forget_renamed(self, now: Instant) -> None:
         """Writes one of the checkpoints without renamed logs."""
-        directories = self._env.directories
         if self._forgetting is None:
-            self._forget_at = None
-            if may_begin and directories.has_stale_renames:
-                self._forget_at = Instant(self._forgetting_since + FORGETTING_PAUSE_MS)
-        if self._forget_at is None or now < self._forget_at:
-            return
-        if self._forgetting is None:
-            self._forgetting, self._forgetting_since = directories.forget_renamed(), now
+            self._forgetting = self._env.directories.forget_renamed()
+            self._forgetting_since = now
         self._forget_at = Instant(now + 1)
         price = next(self._forgetting, None)
         if price is None:

@@ -7,9 +7,9 @@ is spent, the rest is left to the turns that follow at once. A tick always has a
 much has arrived, and what arrives has the whole budget. So neither starves, and both together
 spend little more than one budget (*BoundedTurn*, `docs/protocol/turns.md`).
 
-Parts of the tick that have a slice of their own, as long decisions and the reading of a large fetch
-have, do it where the budget is not spent, and otherwise in the next turn, whatever is left then
-(`TickPart`).
+Parts of the tick that have a slice of their own, as long decisions, the reading of a large fetch
+and checkpoints have, do it where the budget is not spent, and otherwise the next time, whatever is
+left then (`TickPart`).
 """
 
 from enum import Enum, auto
@@ -28,6 +28,8 @@ class TickPart(Enum):
     """The active controller goes on with what it decides in slices."""
     READING = auto()
     """A leader goes on reading a fetch of many partitions."""
+    CHECKPOINTS = auto()
+    """The offsets of all logs of a directory are written, by their time or without renamed logs."""
 
 
 class TurnWork:

@@ -76,7 +76,7 @@ def test_a_log_that_is_deleted_takes_them_along(bench: LogBench) -> None:
     """A new log of the same name has others."""
     bench.directory.schedule_delete(PARTITION)
     files = bench.directory.deleted_files
-    assert (len(files), files.owes(PARTITION)) == (0, False)
+    assert (len(files), PARTITION in files.owing) == (0, False)
 
 
 def test_a_disk_that_fails_is_asked_again(bench: LogBench) -> None:

@@ -12,7 +12,7 @@ from tests.unit.log.harness import (
 )
 from tidelog.env.effects import Replace
 from tidelog.env.memory_disk import MemoryDisk, Operation
-from tidelog.limits import LOG_SAVING_WORK, SYNC_ALL_FROM_LOGS
+from tidelog.limits import LOG_SAVING_WORK, SAVED_LOG_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log.checkpoint import LEADER_EPOCH_FILE, CleanShutdown, decode_offsets
 from tidelog.log.directory import DirectoryClosed
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicPartition
@@ -158,6 +158,18 @@ def test_a_stop_saves_some_logs_a_turn() -> None:
         assert (bench.directory.clean_shutdown == marker) == (slices == 4)
         ends_of_logs = [log.log_end_offset for log in bench.directory.logs.values()]
         assert sorted(ends_of_logs) == [3, 5, 5]
+
+
+def test_a_stop_looks_at_some_logs_a_turn() -> None:
+    """Goal: BoundedTurn, where ten thousand logs have nothing to save."""
+    bench = LogBench()
+    for number in range(20):
+        bench.directory.create(TopicPartition("many", number), TOPIC_ID, bench.config)
+    marker = CleanShutdown(77)
+    slices = 1
+    while bench.directory.close_cleanly(marker, SAVED_LOG_WORK * 5) is None:
+        slices += 1
+    assert slices > 21 // 5
 
 
 class _SyncingDisk(MemoryDisk):

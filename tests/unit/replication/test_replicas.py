@@ -177,6 +177,21 @@ def test_checkpoints_are_written_at_their_intervals(cluster: Cluster) -> None:
     assert broker.disk.read_file("log-start-offset-checkpoint") == b"0\n0\n"
 
 
+def test_a_checkpoint_waits_where_the_turn_has_no_time_left(cluster: Cluster) -> None:
+    """Not twice, though: other work could keep it waiting for ever."""
+    broker = cluster.brokers[1]
+    replicas = broker.replicas
+    cluster.produce(1, [b"a"])
+    now = Instant(cluster.now + CONFIG.high_watermark_checkpoint_interval_ms)
+    written = []
+    for _ in range(2):
+        replicas.work.on_tick(now)
+        replicas.work.spend(replicas.work.left)
+        replicas.wake(now)
+        written.append([each.path for each in broker.effects.take() if isinstance(each, Replace)])
+    assert written == [[], ["replication-offset-checkpoint"]]
+
+
 def test_a_disk_that_hangs_is_not_handed_more_and_more_high_watermarks(cluster: Cluster) -> None:
     """The next checkpoint waits for the last one, and is not forgotten over it."""
     broker = cluster.brokers[1]

@@ -47,7 +47,7 @@ def test_a_part_of_the_tick_waits_where_the_budget_is_spent_but_not_twice() -> N
         assert work.lets(part)
     work.on_input()
     work.spend(100)
-    decisions, reading = TickPart
+    decisions, reading, _ = TickPart
     assert [work.lets(decisions) for _ in range(4)] == [False, True, False, True]
     assert not work.lets(reading)
     work.on_tick(Instant(1))

@@ -144,11 +144,12 @@ class Node:
     @property
     def under_replicated(self) -> int:
         """How many partitions it leads whose ISR is smaller than their replicas."""
-        hosted = self._replicas.partitions.values()
-        return sum(
-            one.leadership is not None and len(one.leadership.isr) < len(one.replicas)
-            for one in hosted
-        )
+        count = 0
+        for one in self._replicas.partitions.values():
+            leadership = one.leadership
+            if leadership is not None and len(leadership.isr) < len(one.replicas):
+                count += 1
+        return count
 
     def _make_peer_answers(self) -> PeerAnswers:
         return PeerAnswers(

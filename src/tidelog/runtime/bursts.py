@@ -44,18 +44,17 @@ class _Held:
 
     first: Event | TraceLine
     began_ms: int
+    last: Event | TraceLine
     count: int = 0
     subjects: list[str] = field(default_factory=list)
-    # The subject of the last one.
-    last: str = ""
     # By key: the value of all, the least and greatest of numbers, or `_Differs`.
     values: dict[str, object] = field(default_factory=dict)
 
     def add(self, event: Event | TraceLine) -> None:
         """One more."""
-        self.last = event.subject
+        self.last = event
         if self.count < _EXAMPLES:
-            self.subjects.append(self.last)
+            self.subjects.append(event.subject)
         pairs = event.shown() if isinstance(event, Event) else event.values.items()
         if self.count == 0:
             self.values = dict(pairs)
@@ -80,7 +79,7 @@ class _Held:
         ]
         more = self.count - len(self.subjects)
         rest = f" and {more} more" if more else ""
-        pairs = [*shown, ("last", self.last), ("within_ms", now_ms - self.began_ms)]
+        pairs = [*shown, ("last", self.last.subject), ("within_ms", now_ms - self.began_ms)]
         values = "".join(f" {key}={value}" for key, value in pairs)
         return f"{', '.join(self.subjects)}{rest} {event.handler}: {event.decision}{reason}{values}"
 
@@ -153,7 +152,7 @@ class Bursts:
         if sort.held is None:
             if sort.count <= LINES_A_SECOND:
                 return False
-            sort.held = _Held(event, now_ms)
+            sort.held = _Held(event, now_ms, event)
         sort.held.add(event)
         return True
 

@@ -4,7 +4,7 @@
         | python -m tidelog.runtime.launch
 
 The parent reads the order from stdin *after* it has imported the node, so the caller can write
-properties files while the imports run. Each child leaves the session (`setsid`), sends its output
+properties files while the imports run. Each child leaves the terminal (`setsid`), sends its output
 to its log file and becomes a node; the parent waits until each has reported whether it started,
 prints `{"nodes": [{"node_id", "pid", "error", "hint"}]}` and exits. The nodes live on, unless it
 cannot print that because the caller has ended.
@@ -35,20 +35,18 @@ from tidelog.runtime.driver import EXIT_BUG
 from tidelog.runtime.first_users import parse_first_users
 from tidelog.runtime.formatting import format_node
 from tidelog.runtime.node_file import read_node_config
-from tidelog.runtime.process import require_assertions, skip_test_libraries
-from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, run_node
+from tidelog.runtime.process import require_assertions
+from tidelog.runtime.server import EXIT_FAILED, EXIT_USAGE, Started, import_node, run_node
 
 _PIPE_BYTES: Final = 1 << 16
 _Users: TypeAlias = Sequence[UserScramCredentialRecord]
 
 
-def import_node() -> None:
+def _import_shared() -> None:
     """Imports everything that a node runs, so that the children share it."""
     # What is imported stays; to look for garbage meanwhile is a twentieth of the time.
     gc.disable()
-    skip_test_libraries()
-    import tidelog.broker.node  # noqa: F401
-
+    import_node()
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -135,7 +133,7 @@ def main() -> int:
     """Reads an order from stdin, prints the report on stdout."""
     try:
         require_assertions()
-        import_node()
+        _import_shared()
     except UsageError as error:
         sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\n")
         return EXIT_USAGE

@@ -72,11 +72,21 @@ class Started:
     hint: str = ""
 
 
+def import_node() -> None:
+    """Imports everything that a node runs, and the schemas of what nodes send each other: such an
+    import takes ten milliseconds, which is too long for a turn."""
+    process.skip_test_libraries()
+    import tidelog.broker.node  # noqa: F401
+    from tidelog.broker.api.catalogue import APIS
+
+    APIS.load_sent_schemas()
+
+
 def production_core(
     config: NodeConfig, disks: Sequence[Disk | OfflineDisk], prng_seed: int, trace_sink: TraceSink
 ) -> Core:
     """The real node. Imported late, so that tests of the driver do without it."""
-    process.skip_test_libraries()
+    import_node()
     from tidelog.broker.node import Node
 
     wall_ms = time.time_ns() // 1_000_000

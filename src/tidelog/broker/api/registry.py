@@ -15,6 +15,7 @@ from typing import Any, Final, Generic
 from tidelog.broker.api.answers import NodeT
 from tidelog.broker.api.checks import Check
 from tidelog.broker.api.declaration import Api, ControllerApi, Listener, MessageT, VersionRange
+from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 
 Table = tuple[Api[NodeT] | None, ...]
@@ -63,6 +64,13 @@ class Registry(Generic[NodeT]):
     def call(self, message: MessageT) -> ControllerApi[NodeT, MessageT, Any]:
         """The API that carries a message of our own to another controller."""
         return self._calls[type(message)]
+
+    def load_sent_schemas(self) -> None:
+        """Imports the schemas of all that our own nodes send, before a node has turns."""
+        for api in self._apis:
+            if api.sent_version is not None:
+                codec.request_class(api.key, api.sent_version)
+                codec.response_class(api.key, api.sent_version)
 
     def require(self, message_types: Iterable[type]) -> None:
         """Asserts that each of these messages of the controller has an API."""

@@ -353,7 +353,7 @@ MAX_PARTITIONS: Final = 50_000
 nothing of it is done. Each node may have a replica of each, at 15 KB of memory and about a
 millisecond of a start. Descriptors do not bound them (`runtime/open_files.py`)."""
 
-MAX_CHANGES_PER_TURN: Final = 50
+MAX_CHANGES_PER_TURN: Final = 40
 """Partitions that the active controller changes before its node looks at its connections again; a
 longer decision goes on in the turns that follow (`controller/slices.py`). About 2 ms."""
 
@@ -365,7 +365,7 @@ MAX_PARTITIONS_PLACED_PER_TURN: Final = 300
 """Partitions that the active controller places and encodes in a turn, for a topic that is created
 whole when all of them are ready. About 3 ms."""
 
-MAX_RECORDS_PER_TURN: Final = 80
+MAX_RECORDS_PER_TURN: Final = 64
 """Records of committed metadata that a node decodes and publishes before it looks at its
 connections again; the others wait. Some two milliseconds with what the replicas do about it."""
 
@@ -373,7 +373,7 @@ MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,
 which every client retries."""
 
-MAX_PROPOSALS_PER_REQUEST: Final = 50
+MAX_PROPOSALS_PER_REQUEST: Final = 40
 """ISR proposals in one AlterPartition. To read a request of so many and to decide it takes 3 ms."""
 
 MAX_ALTER_PARTITIONS_IN_FLIGHT: Final = 2

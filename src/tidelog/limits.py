@@ -171,7 +171,7 @@ MAX_FILES_DELETED: Final = 100
 SYNC_ALL_FROM_LOGS: Final = 64
 """From so many logs that have to be made durable together, the whole file system is synced."""
 
-REPLICA_WORK_PER_TURN: Final = 4000
+REPLICA_WORK_PER_TURN: Final = 3000
 """What a node does in one turn to follow the metadata, to make files, and to apply what leaders
 sent, before it looks at its connections again; what goes beyond it waits for the next turns. The
 unit is about a microsecond of a machine with two cores."""
@@ -318,7 +318,7 @@ PARTITION_ANSWER_WORK: Final = 10
 CONFIG_ANSWER_WORK: Final = 600
 """A topic or broker is described with all its properties."""
 
-MAX_PARTITIONS_READ_PER_TURN: Final = 80
+MAX_PARTITIONS_READ_PER_TURN: Final = 50
 """Partitions that a leader reads for a fetch before it looks at its connections again. Most of them
 have nothing new, and take it some ten microseconds."""
 
@@ -353,9 +353,9 @@ MAX_PARTITIONS: Final = 50_000
 nothing of it is done. Each node may have a replica of each, at 15 KB of memory and about a
 millisecond of a start. Descriptors do not bound them (`runtime/open_files.py`)."""
 
-MAX_CHANGES_PER_TURN: Final = 40
+MAX_CHANGES_PER_TURN: Final = 25
 """Partitions that the active controller changes before its node looks at its connections again; a
-longer decision goes on in the turns that follow (`controller/slices.py`). About 2 ms."""
+longer decision goes on in the turns that follow (`controller/slices.py`). About a millisecond."""
 
 MAX_REPLICAS_ASSIGNED: Final = 2250
 """Replicas whose directories a broker reports in one request (`replication/directory_reports.py`);
@@ -365,20 +365,20 @@ MAX_PARTITIONS_PLACED_PER_TURN: Final = 300
 """Partitions that the active controller places and encodes in a turn, for a topic that is created
 whole when all of them are ready. About 3 ms."""
 
-MAX_RECORDS_PER_TURN: Final = 64
+MAX_RECORDS_PER_TURN: Final = 40
 """Records of committed metadata that a node decodes and publishes before it looks at its
-connections again; the others wait. Some two milliseconds with what the replicas do about it."""
+connections again; the others wait. Some one millisecond with what the replicas do about it."""
 
 MAX_LONG_DECISIONS: Final = 1000
 """Decisions that wait for their next turn; at the bound requests are refused as REQUEST_TIMED_OUT,
 which every client retries."""
 
-MAX_PROPOSALS_PER_REQUEST: Final = 40
-"""ISR proposals in one AlterPartition. To read a request of so many and to decide it takes 3 ms."""
+MAX_PROPOSALS_PER_REQUEST: Final = 25
+"""ISR proposals in one AlterPartition. To read a request of so many and to decide it takes 1.5 ms."""
 
-MAX_ALTER_PARTITIONS_IN_FLIGHT: Final = 2
+MAX_ALTER_PARTITIONS_IN_FLIGHT: Final = 3
 """Requests of so many proposals each that wait for the controller at a time. With one, a broker
-that returns with ten thousand partitions waits for two hundred round trips."""
+that returns with ten thousand partitions waits for four hundred round trips."""
 
 MAX_DESCRIBED_PARTITIONS: Final = 2000
 """`max.request.partition.size.limit`, Kafka's default: partitions in one answer to
@@ -414,7 +414,7 @@ ENOUGH_READ_BYTES: Final = 768 << 10
 LARGE_READ_BYTES: Final = 16 << 10
 """Much: no small request, and no part of a handshake."""
 
-ENOUGH_INPUT_MS: Final = 4
+ENOUGH_INPUT_MS: Final = 2
 """Inputs for as long as that are a turn: the tick comes before what else has arrived. A thousand
 busy clients send four hundred requests at once."""
 

@@ -374,7 +374,7 @@ MAX_LONG_DECISIONS: Final = 1000
 which every client retries."""
 
 MAX_PROPOSALS_PER_REQUEST: Final = 25
-"""ISR proposals in one AlterPartition. To read a request of so many and to decide it takes 1.5 ms."""
+"""ISR proposals in one AlterPartition, which takes 1.5 ms to read and to decide."""
 
 MAX_ALTER_PARTITIONS_IN_FLIGHT: Final = 3
 """Requests of so many proposals each that wait for the controller at a time. With one, a broker

@@ -23,7 +23,7 @@ from tidelog.controller.messages import (
     RegisterBrokerResult,
     Request,
 )
-from tidelog.controller.slices import Returned, Steps
+from tidelog.controller.slices import Returned, Slices, Steps
 from tidelog.controller.topic_messages import (
     CreateTopics,
     CreateTopicsResult,
@@ -141,6 +141,18 @@ def to_the_end(steps: Steps[Returned], view: View) -> Returned:
     except StopIteration as end:
         returned: Returned = end.value
         return returned
+
+
+def all_records(steps: Slices, view: View) -> list[MetadataRecord]:
+    """The records of all slices, decided on the same view."""
+    records: list[MetadataRecord] = []
+    try:
+        step = next(steps)
+        while True:
+            records += step.records
+            step = steps.send(view)
+    except StopIteration as end:
+        return [*records, *end.value.records]
 
 
 def after(image: MetadataImage, records: Sequence[MetadataRecord]) -> MetadataImage:

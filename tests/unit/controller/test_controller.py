@@ -312,21 +312,21 @@ def test_a_flapping_network_does_not_become_churn() -> None:
 def test_a_long_list_of_changes_is_split_and_the_fencing_is_last() -> None:
     """Goal: batches of the bound; a failover between them leaves the broker unfenced, and the
     next controller finishes the work."""
-    stage = a_stage(1, 2, config=replace(CONFIG, max_records_per_batch=11))
+    stage = a_stage(1, 2, config=replace(CONFIG, max_records_per_batch=8))
     for name in "abc":
-        stage.create(name, *[(1, 2)] * 10)
+        stage.create(name, *[(1, 2)] * 7)
     stage.now = Instant(stage.now + GRACE_MS)
     stage.controller.on_broker_suspected(1, stage.now)
-    assert stage.log.batch_sizes[-3:] == [11, 11, 9]
+    assert stage.log.batch_sizes[-3:] == [8, 8, 6]
     stage.lose(keep=2)
     stage.settle()
-    leaders = [stage.partition(name, n).leader for name in "abc" for n in range(10)]
-    assert leaders == [2] * 22 + [1] * 8
+    leaders = [stage.partition(name, n).leader for name in "abc" for n in range(7)]
+    assert leaders == [2] * 16 + [1] * 5
     assert not stage.broker(1).fenced
     stage.lead(epoch=3)
     keep_alive(stage, 2, until=stage.now + SESSION_MS + LOOK_MS)
     assert stage.broker(1).fenced
-    assert all(stage.partition(name, n).leader == 2 for name in "abc" for n in range(10))
+    assert all(stage.partition(name, n).leader == 2 for name in "abc" for n in range(7))
 
 
 def test_two_dead_brokers_are_fenced_one_after_the_other() -> None:

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.controller.harness import a_broker, a_view, after, an_image, at_once, topic_id_of
+from tests.unit.controller.harness import (
+    a_broker,
+    a_view,
+    after,
+    all_records,
+    an_image,
+    at_once,
+    topic_id_of,
+)
 from tests.unit.controller.kafka_decisions import comparable, kafka_decisions, kafka_view
 from tidelog.config import ControllerConfig
 from tidelog.controller.events import Cause, CauseKind
@@ -154,10 +162,10 @@ def test_kafka_decides_the_same_when_brokers_leave_and_return() -> None:
         if record is None:
             continue
         if record.fenced == FENCE or record.in_controlled_shutdown:
-            ours = at_once(decide_broker_left(view, record.broker_id, CAUSE)).records
+            ours = all_records(decide_broker_left(view, record.broker_id, CAUSE), view)
         elif record.fenced == UNFENCE:
             returned = replace(view, image=after(view.image, [record]))
-            ours = at_once(decide_leaderless(returned, CAUSE)).records
+            ours = all_records(decide_leaderless(returned, CAUSE), returned)
         else:
             continue
         assert comparable(ours) == comparable(decision.changes), decision.before.offset

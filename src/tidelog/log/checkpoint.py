@@ -70,6 +70,7 @@ class OffsetLines:
         if offsets.keys() != self.offsets.keys():
             lines = self._lines
             if offsets.keys() <= lines.keys():
+                # Logs have gone: the others are sorted already.
                 self._lines = {key: line for key, line in lines.items() if key in offsets}
             else:
                 self._lines = {key: lines.get(key, "") for key in sorted(offsets)}

@@ -26,8 +26,7 @@ _SHORT_VARINTS: Final = tuple(
     for value in range(1 << 13)
 )
 """By value: lengths and offsets that take a byte or two."""
-_NULL_LENGTH: Final = 1
-_NULL: Final = bytes((_NULL_LENGTH,))
+_NULL: Final = b"\x01"
 _PLAIN_BYTES: Final = 4
 """Of a record with its batch's timestamp and a value only: attributes, that timestamp, the null key
 and the number of headers, beside the value, its size and the offset."""
@@ -177,20 +176,13 @@ def _plain_value(body: bytes, pos: int) -> tuple[bytes, int] | None:
         pos += 2
         while body[pos] > 127:
             pos += 1
-        if body[pos + 1] != _NULL_LENGTH:
+        # What is left: the null key, the length of the value, the value, and no headers.
+        left = end - pos - 3
+        size = encode_varint(left - 1 if left <= 64 else left - 2)
+        start = pos + 2 + len(size)
+        if body[pos + 1 : start] != _NULL + size or body[end - 1] or length & 1:
             return None
-        size = body[pos + 2]
-        pos += 3
-        if size > 127:
-            high = body[pos]
-            if high > 127:
-                return None
-            size += (high << 7) - 128
-            pos += 1
-        last = pos + (size >> 1)
-        if last + 1 != end or body[last] or (length | size) & 1:
-            return None
-        return body[pos:last], end
+        return body[start : end - 1], end
     except IndexError:
         return None
 

@@ -1,5 +1,7 @@
 """The checkers that read files: what each must reject, and the nearest that is fine."""
 
+from contextlib import nullcontext
+
 import pytest
 from tests.sim.test_checkers import PID, K, evidence, rejects
 from tests.unit.log.harness import batch
@@ -151,6 +153,21 @@ def test_lost_and_invented_batches_are_not(survive):
     checker, disk = cut(records(2, 3))
     disk.replace(LOG, records(*survive))
     with rejects("RecoveredFromImage"):
+        checker.after_start(disk)
+
+
+@pytest.mark.parametrize(("claimed_to", "is_legal"), [(0, True), (2, False)])
+@pytest.mark.parametrize("metadata", [b"", bytes(20), b"version: 0\ntopic_"])
+def test_a_log_without_topic_id_may_go_unless_its_records_are_claimed(
+    metadata, claimed_to, is_legal
+):
+    """A flush for an empty log took along the record that came meanwhile (seed 1106713973)."""
+    checker, disk = RecoveredFromImage(), disk_with(0, 1)
+    disk.replace("t-0/partition.metadata", metadata)
+    disk.replace(RECOVERY_POINT_FILE, encode_offsets({TopicPartition("t", 0): claimed_to}))
+    checker.before_power_cut(disk)
+    disk.replace(LOG, b"")
+    with nullcontext() if is_legal else rejects("RecoveredFromImage"):
         checker.after_start(disk)
 
 

@@ -6,6 +6,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.kraft.messages import (
     AddVoterRequest,
+    CommittedBatch,
     RemoveVoterRequest,
     ReplicaKey,
     Voter,
@@ -99,6 +100,16 @@ def test_an_added_voter_counts_and_a_removed_leader_hands_over():
         "voters: removed",
         "voters: the leader removed itself",
     }
+
+
+def test_a_batch_of_another_epoch_is_no_copy():
+    """Goal: *Durability* does not count a voter that has a deposed leader's records there."""
+    cluster = dynamic_cluster(3)
+    follower = next(one for one in cluster.alive() if not one.quorum.is_leader)
+    last = follower.log.log_end_offset - 1
+    for epoch, is_held in ((cluster.leader().quorum.epoch, True), (9, False)):
+        batch = CommittedBatch(last, last, epoch, 0, [], is_control=True)
+        assert cluster.has_durable(follower.voter, batch) is is_held
 
 
 def test_a_wiped_voter_counts_for_nothing_until_it_is_added_again():

@@ -167,7 +167,7 @@ def test_a_vote_that_was_sent_before_it_was_durable_is_given_twice(
     for is_safe in (True, False):
         if not is_safe:
             send_before_durable(monkeypatch)
-        oracle = QuorumOracle(lambda voters: ())
+        oracle = QuorumOracle(lambda voter, batch: False)
         for candidate_id in (2, 3):
             # A power cut in between: the second one starts with an empty disk again.
             voter = Solo()

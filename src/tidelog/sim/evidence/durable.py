@@ -13,7 +13,14 @@ from typing import NamedTuple
 
 import crc32c
 
-from tidelog.log.checkpoint import LOG_START_FILE, CheckpointDamaged, decode_offsets
+from tidelog.log.checkpoint import (
+    LOG_START_FILE,
+    PARTITION_METADATA_FILE,
+    RECOVERY_POINT_FILE,
+    CheckpointDamaged,
+    decode_offsets,
+    decode_partition_metadata,
+)
 from tidelog.log.file_names import LOG_SUFFIX, offset_of
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.replacement import CLEANED_SUFFIX, SWAP_SUFFIX
@@ -35,6 +42,9 @@ class LogImages(NamedTuple):
     log_start: int = 0
     """Where the log began by its files and its checkpoint. Whatever is below may be there or not,
     and is left out of the rest."""
+    is_safe: bool = True
+    """Whether a start may not drop the log: the device has its topic id, or its recovery point
+    claims records."""
 
     def allow(self, found: tuple[ScrubbedBatch, ...]) -> bool:
         """Whether a start may find this from the log start on."""
@@ -43,7 +53,11 @@ class LogImages(NamedTuple):
 
     @property
     def kept_count(self) -> int:
-        """How many of the first written batches the device had for sure."""
+        """How many of the first written batches the device had for sure. A flush that covers no
+        record may take one along that was written since, and the first that covers one makes the
+        topic id durable: without it a start cannot say whose log this is, and drops it."""
+        if not self.is_safe:
+            return 0
         pairs = zip(self.written, self.on_device, strict=False)
         return next(
             (index for index, (mine, theirs) in enumerate(pairs) if mine != theirs),
@@ -113,6 +127,8 @@ class LogReader:
                     start, self.batches(disk.root, mixed if name in swapping else {}, name)
                 ),
                 start,
+                _has_topic_id(durable, name)
+                or bool(_offset_in(RECOVERY_POINT_FILE, durable, name)),
             )
         return found
 
@@ -120,12 +136,25 @@ class LogReader:
 def log_start_in(files: Mapping[str, bytes], directory: str) -> int:
     """Where a log begins: at its first segment, or above it by the checkpoint."""
     first = min((offset_of(_name(path)) for path in _log_paths(files, directory)), default=0)
+    return max(first, _offset_in(LOG_START_FILE, files, directory))
+
+
+def _offset_in(checkpoint: str, files: Mapping[str, bytes], directory: str) -> int:
+    """What a checkpoint says of a log; 0 if nothing."""
     partition = parse_partition_name(directory)
     try:
-        starts = decode_offsets(files.get(LOG_START_FILE, b""))
+        offsets = decode_offsets(files.get(checkpoint, b""))
     except CheckpointDamaged:
-        return first
-    return first if partition is None else max(first, starts.get(partition, 0))
+        return 0
+    return 0 if partition is None else offsets.get(partition, 0)
+
+
+def _has_topic_id(files: Mapping[str, bytes], directory: str) -> bool:
+    try:
+        decode_partition_metadata(files.get(f"{directory}/{PARTITION_METADATA_FILE}", b""))
+    except CheckpointDamaged:
+        return False
+    return True
 
 
 def from_offset(start: int, batches: tuple[ScrubbedBatch, ...]) -> tuple[ScrubbedBatch, ...]:

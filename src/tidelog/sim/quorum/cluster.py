@@ -5,7 +5,7 @@ Messages travel over the `Exchange`, flushes complete on the `Disks`. After ever
 its quorum is checked, and the oracles compare what it shows with what all others have shown.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -62,7 +62,7 @@ class QuorumCluster(Simulation):
             )
             for node_id in range(1, composition.voters + 1)
         }
-        self.oracle = QuorumOracle(self._durable_ends)
+        self.oracle = QuorumOracle(self.has_durable)
         self.replicas = {
             node_id: Replica(node_id, SimDisk(f"n{node_id}"))
             for node_id in range(1, composition.voters + composition.observers + 1)
@@ -101,8 +101,14 @@ class QuorumCluster(Simulation):
         """The running leader of the highest epoch."""
         return max(self.leaders(), key=lambda replica: replica.quorum.epoch, default=None)
 
-    def _durable_ends(self, voters: Iterable[messages.Voter]) -> list[int]:
-        return [self.durable_end_of(voter) for voter in voters]
+    def has_durable(self, voter: messages.Voter, batch: messages.CommittedBatch) -> bool:
+        """Whether a voter's disk has the batch, and not just another epoch's at its offsets."""
+        log = self.replicas[voter.node_id].log
+        return self.durable_end_of(voter) > batch.last_offset and (
+            # It has a snapshot instead.
+            batch.last_offset < log.log_start_offset
+            or log.epoch_at(batch.last_offset) == batch.epoch
+        )
 
     def durable_end_of(self, voter: messages.Voter) -> int:
         """The exclusive end of what is on the voter's disk; 0 if it has that no more."""

@@ -5,7 +5,7 @@
 | ElectionSafety (I17) | one leader for each epoch |
 | VoteUniqueness (I17) | a voter's granted votes name one candidate per epoch, crashes included |
 | CommittedForever (I17) | an offset, once committed, has one content for all and for ever |
-| Durability (I17) | what is committed is on the disks of a majority of voters |
+| Durability (I17) | what is committed is on the disks of a majority of voters, in its epoch |
 | LeaderCompleteness (I17) | a leader has everything that was committed before its epoch |
 | HighWatermarkMonotonic (I17) | within one life of a replica it never falls |
 | SnapshotIsFoldOfLog (I17) | a snapshot says what the log below its end says |
@@ -13,7 +13,7 @@
 They share one memory, so they live together; each method is one property.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from tidelog.kraft.messages import CommittedBatch, ReplicaKey, SnapshotId, Voter
 from tidelog.kraft.quorum import Quorum
@@ -24,9 +24,9 @@ from tidelog.sim.report.violation import Violation
 class QuorumOracle:
     """Everything that was shown so far."""
 
-    def __init__(self, durable_ends: Callable[[Iterable[Voter]], Iterable[int]]) -> None:
-        # The durable log end of each of these voters, dead or alive.
-        self._durable_ends = durable_ends
+    def __init__(self, has_durable: Callable[[Voter, CommittedBatch], bool]) -> None:
+        # Whether the disk of a voter, dead or alive, has a batch.
+        self._has_durable = has_durable
         # Epoch to node.
         self._leaders: dict[int, int] = {}
         # (Voter, epoch) to candidate.
@@ -102,13 +102,13 @@ class QuorumOracle:
         candidates, sets = [quorum.voters], quorum.voter_sets
         if len(sets) > 1 and sets[-1][0] > batch.last_offset:
             candidates.append(sets[-2][1])
-        if not any(self._is_held(batch.last_offset, voters) for voters in candidates):
+        if not any(self._is_held(batch, voters) for voters in candidates):
             text = f"{batch.last_offset} is not durable on a majority of {sorted(quorum.voters)}"
             raise Violation("Durability", text)
         self._committed[batch.base_offset] = batch
         self._shown_in[batch.base_offset] = quorum.epoch
         self.end_offset = batch.last_offset + 1
 
-    def _is_held(self, offset: int, voters: Mapping[int, Voter]) -> bool:
-        holders = sum(end > offset for end in self._durable_ends(voters.values()))
+    def _is_held(self, batch: CommittedBatch, voters: Mapping[int, Voter]) -> bool:
+        holders = sum(self._has_durable(voter, batch) for voter in voters.values())
         return holders > len(voters) // 2

@@ -273,7 +273,7 @@ RECORDS_OF_RUNS_PER_WORK: Final = 4
 CLEANING_PAUSE_MS: Final = 1
 """Between two of its turns. So a node that has other work has more than half of its time for it."""
 
-RECORDS_CLEANED_PER_STEP: Final = 150
+RECORDS_CLEANED_PER_STEP: Final = 250
 """Records of one batch between two looks at that bound: a batch may have a hundred thousand."""
 
 MOVE_BYTES_PER_TURN: Final = 1 << 20

@@ -102,7 +102,7 @@ def test_an_added_voter_counts_and_a_removed_leader_hands_over():
     }
 
 
-def test_a_batch_of_another_epoch_is_no_copy():
+def test_a_batch_of_another_epoch_does_not_count():
     """Goal: *Durability* does not count a voter that has a deposed leader's records there."""
     cluster = dynamic_cluster(3)
     follower = next(one for one in cluster.alive() if not one.quorum.is_leader)

@@ -8,6 +8,7 @@ loop in C, for a tenth of what it costs to decode the records one by one.
 Invariant: the pairs are those of `decode_body`, also for a batch without runs, which goes there.
 """
 
+from contextlib import suppress
 from functools import lru_cache
 from itertools import chain
 from struct import Struct
@@ -16,7 +17,7 @@ from typing import Final
 from tidelog.env.disk import Buffer
 from tidelog.records.batch import BatchHeader, decode_body, inflate_body
 from tidelog.records.record import decode_varint
-from tidelog.records.record_runs import RecordRun, find_runs
+from tidelog.records.record_runs import Irregular, RecordRun, runs_of
 
 _AT_ONCE: Final = 8
 """Records that one structure takes: fewer calls."""
@@ -30,28 +31,25 @@ def decode_pairs(buf: Buffer, pos: int, header: BatchHeader) -> list[Pair]:
     `CorruptBatch`."""
     body = inflate_body(buf, pos, header)
     count = header.record_count
-    runs = find_runs(body, count, count) if count else None
-    if runs is not None:
-        found = [_pairs_of(run, body) for run in runs]
-        if None not in found:
-            return list(chain.from_iterable(found))  # type: ignore[arg-type]
+    with suppress(Irregular):
+        pairs = [_pairs_of(run, body) for run in runs_of(body, count, count)]
+        return list(chain.from_iterable(pairs))
     return [(record.key, record.value) for record in decode_body(buf, pos, header)]
 
 
-def _pairs_of(run: RecordRun, body: bytes) -> list[Pair] | None:
-    """The pairs of a run of records whose values have one length and that have no headers; `None`
-    for another."""
+def _pairs_of(run: RecordRun, body: bytes) -> list[Pair]:
+    """The pairs of a run of records whose values have one length and that have no headers. Raises
+    `Irregular` for another."""
     length_at = run.start + run.key_at + max(0, run.key_bytes)
     value_bytes, value_at = decode_varint(body, length_at)
-    # The first byte of the length is the same in the whole run.
-    rests = (set(body[at : run.end : run.size_bytes]) for at in range(length_at + 1, value_at))
+    lengths = (set(body[at : run.end : run.size_bytes]) for at in range(length_at, value_at))
     if (
         value_bytes < 0
         or value_at + value_bytes + 1 != run.start + run.size_bytes
-        or any(len(rest) > 1 for rest in rests)
+        or any(len(column) > 1 for column in lengths)
         or any(body[run.start + run.size_bytes - 1 : run.end : run.size_bytes])
     ):
-        return None
+        raise Irregular
     form = run.key_at, run.key_bytes, value_at - length_at, value_bytes
     several, single = _pair_form(*form, _AT_ONCE), _pair_form(*form, 1)
     cut = run.end - (run.end - run.start) % several.size

@@ -6,10 +6,97 @@ import pytest
 
 from tidelog.env.prng import Prng
 from tidelog.records.record import Record, encode_records
-from tidelog.records.record_runs import find_runs, keys_of, offsets_of, timestamps_of
+from tidelog.records.record_runs import (
+    Irregular,
+    RecordRun,
+    key_runs,
+    keys_of,
+    offsets_of,
+    runs_of,
+    timestamps_of,
+)
 from tidelog.records.walking import timestamp_delta_of, walk_records
 
 BASE_MS = 1_000
+
+
+def find_runs(body: bytes, count: int, most: int) -> list[RecordRun] | None:
+    """All runs of a body that consists of them."""
+    try:
+        return list(runs_of(body, count, most))
+    except Irregular:
+        return None
+
+
+def keys_by_runs(body: bytes, count: int, most: int) -> list[tuple[int, bytes | None, bool]] | None:
+    """Offset delta, key, and whether there is a value, of each record of a body with runs of
+    keys."""
+    found: list[tuple[int, bytes | None, bool]] = []
+    try:
+        for run, held in key_runs(body, count, most):
+            keys = keys_of(run, held) if run.has_keys else [None] * len(run.deltas)
+            found += ((*one, run.has_values) for one in zip(run.deltas, keys, strict=True))
+    except Irregular:
+        return None
+    return found
+
+
+def of_several_sizes(prng: Prng, count: int) -> list[Record]:
+    """Records whose keys have one length, and their values any up to a bound."""
+    longest = prng.choice((3, 50, 200, 20_000))
+    without_value = prng.choice((0, 0, 10))
+    return [
+        Record(
+            BASE_MS + number // 10,
+            b"%010d" % prng.below(50),
+            None if prng.chance(without_value, 1000) else b"v" * prng.below(longest),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_runs_of_keys_are_what_is_walked(seed: int) -> None:
+    prng = Prng(seed)
+    count = prng.between(1, 600)
+    records = of_several_sizes(prng, count) if seed % 4 else drawn(prng)
+    body = encode_records(records, BASE_MS)
+    found = keys_by_runs(body, len(records), prng.choice((7, 150, 500)))
+    # Without runs: lengths of three bytes, say, or of one byte here and of two there.
+    assert found in (None, [one[2:] for one in walk_records(body, len(records))])
+
+
+def test_records_of_several_sizes_have_runs_of_keys() -> None:
+    """With gaps as well; the runs of whole records are too short."""
+    prng = Prng(1)
+    values = [b"v" * prng.between(80, 120) for _ in range(1000)]
+    records = [Record(BASE_MS, b"key%05d" % prng.below(99), value) for value in values]
+    body = encode_records(records, BASE_MS)
+    assert find_runs(body, 1000, 150) is None
+    runs = list(key_runs(body, 1000, 150))
+    assert len(runs) < 12 and all(isinstance(run.deltas, range) for run, _ in runs)
+    even = b"".join(
+        body[start:end] for start, end, delta, _, _ in walk_records(body, 1000) if not delta % 2
+    )
+    assert keys_by_runs(even, 500, 150) == [one[2:] for one in walk_records(even, 500)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_bodies_have_no_runs_of_keys_but_those_of_walking(seed: int) -> None:
+    prng = Prng(seed)
+    records = [Record(BASE_MS, b"key", b"v" * prng.between(70, 90)) for number in range(60)]
+    whole = encode_records(records, BASE_MS)
+    assert keys_by_runs(whole[:-1], 60, 500) is None
+    assert keys_by_runs(whole + b"x", 60, 500) is None
+    found_some = 0
+    for _ in range(200):
+        body = bytearray(whole)
+        body[prng.below(len(body))] = prng.below(256)
+        found = keys_by_runs(bytes(body), 60, prng.choice((13, 500)))
+        if found is not None:
+            found_some += 1
+            assert found == [one[2:] for one in walk_records(bytes(body), 60)]
+    assert found_some > 50
 
 
 def drawn(prng: Prng) -> list[Record]:

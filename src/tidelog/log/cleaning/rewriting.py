@@ -50,7 +50,14 @@ from tidelog.records.batch import (
 )
 from tidelog.records.compression import Codec, decompress
 from tidelog.records.compression import compress as compress_body
-from tidelog.records.record_runs import RecordRun, find_runs, keys_of, offsets_of, timestamps_of
+from tidelog.records.record_runs import (
+    Irregular,
+    RecordRun,
+    keys_of,
+    offsets_of,
+    runs_of,
+    timestamps_of,
+)
 from tidelog.records.walking import timestamp_delta_of, walk_records, with_timestamp_delta
 
 _NEWEST_ONLY: Final = bytes(mark & NEWEST for mark in range(256))
@@ -166,15 +173,13 @@ def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | int]:
     body = decompress(header.codec, batch.data[HEADER_BYTES:])
     horizon_ms = header.delete_horizon_ms
     tombstones_stay = horizon_ms is None or rules.wall_ms < horizon_ms
-    kept = _Kept()
-    runs = None
-    if header.last_offset < rules.newest.end_offset:
-        runs = find_runs(body, header.record_count, RECORDS_CLEANED_PER_STEP)
     judge = _Judge(header, body, rules.newest, marks, tombstones_stay)
-    if runs is None:
+    kept = _Kept()
+    try:
+        yield from judge.look_at(kept)
+    except Irregular:
+        kept = _Kept()
         yield from judge.walk(kept)
-    else:
-        yield from judge.look_at(runs, kept)
     needs_horizon = kept.has_tombstones and horizon_ms is None
     if kept.count == header.record_count and kept.count and not needs_horizon:
         yield batch.data
@@ -212,9 +217,12 @@ class _Judge(NamedTuple):
                 yield RECORDS_CLEANED_PER_STEP
         yield number % RECORDS_CLEANED_PER_STEP
 
-    def look_at(self, runs: list[RecordRun], kept: _Kept) -> Iterator[int]:
-        """The same for records below what the map knows."""
-        for run in runs:
+    def look_at(self, kept: _Kept) -> Iterator[int]:
+        """The same for records of few layouts, all below what the map knows. Raises `Irregular` for
+        others, when some may have been kept already."""
+        if self.header.last_offset >= self.newest.end_offset:
+            raise Irregular
+        for run in runs_of(self.body, self.header.record_count, RECORDS_CLEANED_PER_STEP):
             if run.has_keys and (run.has_values or self.tombstones_stay):
                 flags = self._flags_of(run)
                 kept.has_tombstones |= not run.has_values and 1 in flags

@@ -19,6 +19,7 @@ Source: Kafka's `Cleaner.doClean`, `groupSegmentsBySize`.
 """
 
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -36,7 +37,7 @@ from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
 from tidelog.records.compression import decompress
-from tidelog.records.record_runs import find_runs, keys_of, offsets_of
+from tidelog.records.record_runs import Irregular, key_runs, keys_of, offsets_of
 from tidelog.records.walking import walk_records
 
 _BATCH_WORK: Final = 10
@@ -166,12 +167,12 @@ class CleaningRound:
                     newest.end_offset = max(newest.end_offset, min(header.base_offset, end))
                     return
                 self.moved_bytes += header.size_bytes
+                yield _work_of(header)
                 if header.is_control:
                     seen.on_control(header, batch.data)
                 elif not seen.on_data(header):
                     yield from self._note_keys_of(batch)
                 newest.end_offset = header.last_offset + 1
-                yield _work_of(header)
         # Offsets that are missing at the end of the last segment count as looked at.
         newest.end_offset = end
 
@@ -181,16 +182,15 @@ class CleaningRound:
         base_offset, count = header.base_offset, header.record_count
         newest.begin_batch(header)
         body = decompress(header.codec, batch.data[HEADER_BYTES:])
-        runs = None
         if base_offset >= self._part.dirty_start:
-            runs = find_runs(body, count, RECORDS_CLEANED_PER_STEP)
-        if runs is not None:
-            for run in runs:
-                if run.has_keys:
-                    offsets = offsets_of(run, base_offset)
-                    newest.put_all(keys_of(run, body), offsets, has_values=run.has_values)
-                yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
-            return
+            with suppress(Irregular):
+                for run, held in key_runs(body, count, RECORDS_CLEANED_PER_STEP):
+                    if run.has_keys:
+                        offsets = offsets_of(run, base_offset)
+                        newest.put_all(keys_of(run, held), offsets, has_values=run.has_values)
+                    yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
+                return
+        # What was noted already is noted once more.
         records = walk_records(body, count)
         while some := list(islice(records, RECORDS_CLEANED_PER_STEP)):
             newest.put(some, base_offset)

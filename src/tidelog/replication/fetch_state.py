@@ -5,7 +5,7 @@ A partition is in one of these phases:
 | phase | what it waits for |
 | --- | --- |
 | FETCHING | the next answer |
-| DELAYED | the end of a pause after an error of its own |
+| DELAYED | the end of a pause after an error of its own, or of a rest |
 | THROTTLED | the exceeded quota of this node's throttled followers |
 | NEEDS_LOG_END, NEEDS_LOG_START | the bounds of the leader's log, after OFFSET_OUT_OF_RANGE \
 (`leader_bounds`) |
@@ -18,6 +18,13 @@ Those that keep up still are: they are in sync, and acks=all waits for them. The
 when a request is made, as in Kafka: what was asked before counts when it is answered. The leader
 takes all that it has answered for known and does not repeat it, the high watermark least of all.
 
+**Rests.** A replica that lacks gigabytes would keep its node and its leader busy without a break,
+and what is in sync there would wait behind each answer: producers as well, since acks=all waits for
+it. So after an answer with many bytes those that got them and still lag are left out for about as
+long as such an answer takes (`CATCH_UP_REST_MS_PER_MB`), and the fetch without them is answered by
+then. A replica rests only while it comes nearer, so that one beside busy producers is in sync one
+day.
+
 A new leader epoch makes a new `FetchState`, so an answer to the old one finds a state that has sent
 nothing.
 
@@ -28,8 +35,8 @@ the session. `enter` is the only way from one phase to another.
 from enum import Enum
 from typing import Final
 
-from tidelog.config import ReplicationConfig
-from tidelog.env.instant import Instant, earliest
+from tidelog.config import LONG_MAX, ReplicationConfig
+from tidelog.env.instant import LONG_AGO, Instant, earliest
 from tidelog.log.state import UNCUT
 from tidelog.model import NO_OFFSET, TopicPartition
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
@@ -39,6 +46,9 @@ from tidelog.replication.shared import Env
 
 FIRST_BACKOFF_MS: Final = 20
 """The first pause after an error; each further one doubles it."""
+
+CATCH_UP_REST_MS_PER_MB: Final = 2
+"""How long replicas that lag are not fetched after each mebibyte that they got."""
 
 
 def pause_ms(failures: int, config: ReplicationConfig) -> int:
@@ -69,6 +79,7 @@ class FetchState:
         "cut",
         "errors",
         "key",
+        "lacks",
         "lags",
         "leader_epoch",
         "partition",
@@ -95,6 +106,8 @@ class FetchState:
         # Whether this log lacked committed records after the last answer. Nothing is known before
         # the first, and a newcomer is taken to lag.
         self.lags = True
+        # How many committed records it lacked after the last answer that was followed by a rest.
+        self.lacks = LONG_MAX
 
 
 class FollowedPartitions:
@@ -105,10 +118,13 @@ class FollowedPartitions:
         "cutting",
         "delayed",
         "env",
+        "fed",
+        "fed_bytes",
         "lagging",
         "leader_id",
         "newcomers",
         "queried",
+        "rests_until",
         "retry_at",
         "session",
         "stale",
@@ -133,6 +149,12 @@ class FollowedPartitions:
         self.retry_at: Instant | None = None
         # FETCHING states that lack committed records, as far as is known.
         self.lagging: dict[FetchState, None] = {}
+        # FETCHING states that lag and got records with the newest answer: how many they lack still.
+        self.fed: dict[FetchState, int] = {}
+        # Bytes of those records.
+        self.fed_bytes = 0
+        # When the last rest is over.
+        self.rests_until = LONG_AGO
         # THROTTLED states, and when the quota is looked at again for them.
         self.throttled: dict[FetchState, None] = {}
         self.throttled_until: Instant | None = None
@@ -180,6 +202,7 @@ class FollowedPartitions:
             self.stale,
             self.newcomers,
             self.lagging,
+            self.fed,
             self.delayed,
             self.throttled,
             self.unqueried,
@@ -224,6 +247,24 @@ class FollowedPartitions:
         """Counts what was fetched of a partition, if it is a throttled one."""
         if size_bytes and self._is_throttled(state):
             self.env.throttles.follower.record(size_bytes, now)
+
+    def note_fed(self, state: FetchState, size_bytes: int, lacks: int) -> None:
+        """One that lags got records, and still lacks so many."""
+        self.fed[state] = lacks
+        self.fed_bytes += size_bytes
+
+    def rest(self, now: Instant) -> None:
+        """An answer is applied: leaves those for a while that got much of what they lack."""
+        fed, rest_ms = self.fed, self.fed_bytes * CATCH_UP_REST_MS_PER_MB >> 20
+        self.fed, self.fed_bytes = {}, 0
+        if not rest_ms:
+            return
+        self.rests_until = Instant(now + rest_ms)
+        for state, lacks in fed.items():
+            comes_nearer, state.lacks = lacks < state.lacks, lacks
+            if comes_nearer:
+                state.retry_at = self.rests_until
+                self.enter(state, Phase.DELAYED)
 
     def _is_throttled(self, state: FetchState) -> bool:
         partition = state.partition

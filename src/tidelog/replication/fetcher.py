@@ -135,8 +135,9 @@ class ReplicaFetcher:
         self.bounds.maybe_send()
         if self.token is not None or self._rest:
             return
+        self.followed.rest(now)
         if self._refresh_session(now) and len(self.followed.session):
-            self._send()
+            self._send(now)
 
     def _refresh_session(self, now: Instant) -> bool:
         """Enters in the session where the logs end now; `False` while that must not be claimed. Of
@@ -167,14 +168,18 @@ class ReplicaFetcher:
             followed.session.put(entry)
         return True
 
-    def _send(self) -> None:
+    def _send(self, now: Instant) -> None:
         env, session = self._env, self.followed.session
         listed, forgotten = session.take_request()
-        has_more = session.has_more or bool(self.followed.newcomers)
+        longest_ms = env.config.replica_fetch_wait_max_ms
+        if session.has_more or self.followed.newcomers:
+            longest_ms = 0
+        elif now < self.followed.rests_until:
+            longest_ms = min(longest_ms, self.followed.rests_until - now)
         request = FetchRequest(
             replica_id=env.node_id,
             replica_epoch=env.brokers.own_epoch,
-            max_wait_ms=0 if has_more else env.config.replica_fetch_wait_max_ms,
+            max_wait_ms=longest_ms,
             min_bytes=env.config.replica_fetch_min_bytes,
             max_bytes=env.config.replica_fetch_response_max_bytes,
             isolation_level=READ_UNCOMMITTED,

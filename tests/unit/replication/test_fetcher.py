@@ -19,7 +19,7 @@ from tidelog.model import EpochEndOffset, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.replication import fetch_session
-from tidelog.replication.fetch_state import FIRST_BACKOFF_MS
+from tidelog.replication.fetch_state import CATCH_UP_REST_MS_PER_MB, FIRST_BACKOFF_MS
 from tidelog.replication.fetcher import ReplicaFetcher
 from tidelog.replication.messages import (
     ListOffsetsResult,
@@ -177,6 +177,44 @@ def test_what_was_asked_before_a_throttle_counts(leader_end: int) -> None:
     # It waits while it lacks something.
     (wanted,) = follower.sent(for_ms=0 if leader_end == 2 else 60_000).request.partitions
     assert wanted.fetch_offset == 2
+
+
+MUCH = b"x" * 600_000
+
+
+def test_what_lags_rests_after_many_bytes_and_what_is_in_sync_does_not() -> None:
+    """Partitions 0 and 1 get a megabyte together, 2 the last record that it lacked."""
+    follower = Follower(partitions=3)
+    parts = (part(MUCH, partition=number, high_watermark=9) for number in (0, 1))
+    follower.answer(follower.sent(), *parts, part(b"a", partition=2, high_watermark=1))
+    fetch = follower.sent()
+    assert [one.partition for one in fetch.request.partitions] == [2]
+    assert fetch.request.max_wait_ms == follower.deadline_in() == CATCH_UP_REST_MS_PER_MB
+    assert follower.outputs(for_ms=CATCH_UP_REST_MS_PER_MB) == []
+    follower.answer(fetch)
+    fetch = follower.sent()
+    assert [one.partition for one in fetch.request.partitions] == [0, 1]
+    assert fetch.request.max_wait_ms == CONFIG.replica_fetch_wait_max_ms
+
+
+def test_few_bytes_are_not_followed_by_a_rest() -> None:
+    """Half a megabyte is a millisecond; what is less is not worth a change of the session."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(MUCH[:400_000], high_watermark=9))
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 1
+
+
+def test_a_replica_rests_only_while_it_comes_nearer() -> None:
+    """Producers append as fast as it fetches, and are slower later."""
+    follower = Follower()
+    fetch = follower.sent()
+    for base, high_watermark, rests in ((0, 9, True), (1, 10, False), (2, 12, False), (3, 12, True)):
+        follower.answer(fetch, part(MUCH, base=base, high_watermark=high_watermark))
+        sent = follower.outputs()
+        assert (sent == []) is rests
+        fetch = follower.sent(for_ms=1) if rests else sent[0]
+        assert fetch.request.partitions[0].fetch_offset == base + 1
 
 
 def test_records_and_bounds_of_a_diverging_answer_mean_nothing() -> None:

@@ -253,12 +253,13 @@ class BatchFile:
             expected = self.base_offset
         end = self.file.size_bytes
         while position < end:
-            window = self.file.read(position, _SCAN_BYTES)
-            if not window:
+            head = self.file.read(position, HEADER_BYTES)
+            if not head:
                 raise self.damaged(f"the file ends at byte `{position}` of `{end}`")
-            size_bytes = batches.batch_size_at(window, 0)
-            if size_bytes is not None and len(window) < size_bytes <= end - position:
-                window = self.file.read(position, size_bytes)
+            # A large batch is read alone, and so is not copied once more.
+            first_bytes = batches.batch_size_at(head, 0) or 0
+            is_large = _SCAN_BYTES // 2 < first_bytes <= end - position
+            window = self.file.read(position, first_bytes if is_large else _SCAN_BYTES)
             pos = 0
             while pos < len(window):
                 size_bytes = batches.batch_size_at(window, pos)

@@ -75,10 +75,10 @@ class Irregular(Exception):
     """Runs do not say what is in a body; walking does, or says what is wrong with it."""
 
 
-def runs_of(body: bytes, count: int, most: int) -> Iterator[RecordRun]:
-    """The `count` records that fill an inflated body, as runs of at most so many. Raises
-    `Irregular`, perhaps after some of them, where they are too short or do not fill it."""
-    pos = done = number = 0
+def runs_of(body: bytes, count: int, most: int, pos: int = 0) -> Iterator[RecordRun]:
+    """The `count` records that fill an inflated body from `pos` on, as runs of at most so many.
+    Raises `Irregular`, perhaps after some of them, where they are too short or do not fill it."""
+    done = number = 0
     while done < count:
         run = _run_at(body, pos, min(count - done, most))
         yield run
@@ -88,10 +88,10 @@ def runs_of(body: bytes, count: int, most: int) -> Iterator[RecordRun]:
         raise Irregular
 
 
-def key_runs(body: bytes, count: int, most: int) -> Iterator[tuple[RecordRun, bytes]]:
+def key_runs(body: bytes, count: int, most: int, pos: int = 0) -> Iterator[tuple[RecordRun, bytes]]:
     """The same, each run with the bytes that it is in, for who asks only for keys, offsets, and
     whether there are values. The bytes are the body, or the heads of records of several sizes."""
-    pos = done = number = 0
+    done = number = 0
     while done < count:
         left = min(count - done, most)
         run = _run_at(body, pos, left)

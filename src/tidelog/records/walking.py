@@ -15,9 +15,10 @@ WalkedRecord = tuple[int, int, int, bytes | None, bool]
 """(first byte, byte after the last, offset delta, key, whether it has a value)."""
 
 
-def walk_records(body: bytes, count: int) -> Iterator[WalkedRecord]:
-    """The `count` records that fill an inflated `body`. Raises `CorruptBatch` where they do not."""
-    pos, size_bytes = 0, len(body)
+def walk_records(body: bytes, count: int, pos: int = 0) -> Iterator[WalkedRecord]:
+    """The `count` records that fill an inflated `body` from `pos` on. Raises `CorruptBatch` where
+    they do not."""
+    size_bytes = len(body)
     try:
         for _ in range(count):
             start = pos

@@ -91,6 +91,14 @@ class Rules:
         return header.is_control and header.producer_epoch == epoch
 
 
+def records_in(batch: ScannedBatch) -> tuple[bytes, int]:
+    """Bytes that end with the records of a batch, and where these begin. Raises `CorruptBatch`."""
+    codec = batch.header.codec
+    if codec == Codec.NONE:
+        return batch.data, HEADER_BYTES
+    return decompress(codec, batch.data[HEADER_BYTES:]), 0
+
+
 def rewritten(batch: ScannedBatch, rules: Rules, seen: SeenTransactions) -> Iterator[bytes | int]:
     """Yields the work of each part after it is done, and last what takes the batch's place: empty
     bytes for nothing. Raises `CorruptBatch` for records that cannot be read."""
@@ -170,10 +178,10 @@ def _filtered(batch: ScannedBatch, rules: Rules) -> Iterator[bytes | int]:
         if not stays and NEWEST | TOMBSTONE not in marks:
             yield _emptied(header, rules)
             return
-    body = decompress(header.codec, batch.data[HEADER_BYTES:])
+    body, at = records_in(batch)
     horizon_ms = header.delete_horizon_ms
     tombstones_stay = horizon_ms is None or rules.wall_ms < horizon_ms
-    judge = _Judge(header, body, rules.newest, marks, tombstones_stay)
+    judge = _Judge(header, body, at, rules.newest, marks, tombstones_stay)
     kept = _Kept()
     try:
         yield from judge.look_at(kept)
@@ -194,6 +202,8 @@ class _Judge(NamedTuple):
 
     header: BatchHeader
     body: bytes
+    at: int
+    """Where its records begin."""
     newest: OffsetMap
     marks: bytearray | None
     """Of the batch; without them the keys are looked up."""
@@ -203,7 +213,7 @@ class _Judge(NamedTuple):
         """Looks at one record after the other."""
         base_offset, end = self.header.base_offset, self.newest.end_offset
         marks, number = self.marks or b"", 0
-        records = walk_records(self.body, self.header.record_count)
+        records = walk_records(self.body, self.header.record_count, self.at)
         for number, (start, stop, delta, key, has_value) in enumerate(records, start=1):
             offset = base_offset + delta
             if 0 <= delta < len(marks):
@@ -222,7 +232,8 @@ class _Judge(NamedTuple):
         others, when some may have been kept already."""
         if self.header.last_offset >= self.newest.end_offset:
             raise Irregular
-        for run in runs_of(self.body, self.header.record_count, RECORDS_CLEANED_PER_STEP):
+        count, most = self.header.record_count, RECORDS_CLEANED_PER_STEP
+        for run in runs_of(self.body, count, most, self.at):
             if run.has_keys and (run.has_values or self.tombstones_stay):
                 flags = self._flags_of(run)
                 kept.has_tombstones |= not run.has_values and 1 in flags

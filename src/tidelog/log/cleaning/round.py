@@ -28,15 +28,14 @@ from tidelog.limits import RECORDS_CLEANED_PER_STEP, RECORDS_OF_RUNS_PER_WORK
 from tidelog.log.batch_file import MAX_RELATIVE_OFFSET, ScannedBatch
 from tidelog.log.cleaning.choosing import Cleanable
 from tidelog.log.cleaning.offset_map import OffsetMap
-from tidelog.log.cleaning.rewriting import Rules, rewritten
+from tidelog.log.cleaning.rewriting import Rules, records_in, rewritten
 from tidelog.log.cleaning.swap import CleanedFlush, Swap
 from tidelog.log.cleaning.transactions import SeenTransactions
 from tidelog.log.replacement import CLEANED_SUFFIX
 from tidelog.log.segment import BatchSpan, Segment
 from tidelog.log.state import LogState
 from tidelog.log.txn_index import AbortedTxn
-from tidelog.records.batch import HEADER_BYTES, BatchHeader, read_header
-from tidelog.records.compression import decompress
+from tidelog.records.batch import BatchHeader, read_header
 from tidelog.records.record_runs import Irregular, key_runs, keys_of, offsets_of
 from tidelog.records.walking import walk_records
 
@@ -181,17 +180,17 @@ class CleaningRound:
         newest, header = self._newest, batch.header
         base_offset, count = header.base_offset, header.record_count
         newest.begin_batch(header)
-        body = decompress(header.codec, batch.data[HEADER_BYTES:])
+        body, at = records_in(batch)
         if base_offset >= self._part.dirty_start:
             with suppress(Irregular):
-                for run, held in key_runs(body, count, RECORDS_CLEANED_PER_STEP):
+                for run, held in key_runs(body, count, RECORDS_CLEANED_PER_STEP, at):
                     if run.has_keys:
                         offsets = offsets_of(run, base_offset)
                         newest.put_all(keys_of(run, held), offsets, has_values=run.has_values)
                     yield len(run.deltas) // RECORDS_OF_RUNS_PER_WORK
                 return
         # What was noted already is noted once more.
-        records = walk_records(body, count)
+        records = walk_records(body, count, at)
         while some := list(islice(records, RECORDS_CLEANED_PER_STEP)):
             newest.put(some, base_offset)
             yield len(some)

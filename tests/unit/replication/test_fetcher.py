@@ -209,7 +209,12 @@ def test_a_replica_rests_only_while_it_comes_nearer() -> None:
     """Producers append as fast as it fetches, and are slower later."""
     follower = Follower()
     fetch = follower.sent()
-    for base, high_watermark, rests in ((0, 9, True), (1, 10, False), (2, 12, False), (3, 12, True)):
+    for base, high_watermark, rests in (
+        (0, 9, True),
+        (1, 10, False),
+        (2, 12, False),
+        (3, 12, True),
+    ):
         follower.answer(fetch, part(MUCH, base=base, high_watermark=high_watermark))
         sent = follower.outputs()
         assert (sent == []) is rests

@@ -35,9 +35,13 @@ _CONTINUES: Final = bytes(byte >> 7 for byte in range(256))
 """For `translate`: 1 where another byte of the varint follows."""
 _IS_NULL: Final = bytes(byte == 1 for byte in range(256))
 """The same: 1 for the first byte of a length of -1."""
-_BEHIND: Final = [1 + (low >> 1) if low < 128 else 2 + ((low & 127) >> 1) for low in range(256)]
+_NOWHERE: Final = -(1 << 40)
+_BEHIND: Final = [
+    _NOWHERE if low & 1 else 1 + (low >> 1) if low < 128 else 2 + ((low & 127) >> 1)
+    for low in range(256)
+]
 """By the first byte of its length: how far the end of a record is from its start, but for what the
-second byte says."""
+second byte says. A negative length leads nowhere."""
 _DENSE_1: Final = bytes(range(0, 128, 2))
 """The offset deltas 0 to 63, as varints of one byte."""
 _DENSE_2_LOW: Final = bytes(delta << 1 & 127 | 128 for delta in range(1 << 13))
@@ -96,15 +100,14 @@ def key_runs(body: bytes, count: int, most: int, pos: int = 0) -> Iterator[tuple
         left = min(count - done, most)
         run = _run_at(body, pos, left)
         if len(run.deltas) < min(left, LEAST_RECORDS):
-            bounds, number = _bounds(body, pos, left), number - 1
+            bounds = _bounds(body, pos, left)
             for run, heads in _runs_of_heads(body, bounds):
                 yield run, heads
                 number += 1
             pos, done = bounds[-1], done + left
         else:
             yield run, body
-            pos, done = run.end, done + len(run.deltas)
-        number += 1
+            pos, done, number = run.end, done + len(run.deltas), number + 1
         _check_length(number, done)
     if pos != len(body):
         raise Irregular

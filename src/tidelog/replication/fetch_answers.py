@@ -91,7 +91,7 @@ class FetchAnswers:
             self._env.changed.mark(state.partition)
             if state.phase is Phase.FETCHING:
                 self._followed.stale[state] = None
-                if state.lags:
+                if state.lags and fetched.records_bytes:
                     lacks = fetched.high_watermark - log.log_end_offset
                     self._followed.note_fed(state, fetched.records_bytes, lacks)
 

@@ -5,6 +5,7 @@ from itertools import chain
 import pytest
 
 from tidelog.env.prng import Prng
+from tidelog.errors import CorruptBatch
 from tidelog.records.record import Record, encode_records
 from tidelog.records.record_runs import (
     Irregular,
@@ -97,6 +98,18 @@ def test_damaged_bodies_have_no_runs_of_keys_but_those_of_walking(seed: int) -> 
             found_some += 1
             assert found == [one[2:] for one in walk_records(bytes(body), 60)]
     assert found_some > 50
+
+
+@pytest.mark.parametrize("place", [0, 30, 59])
+def test_a_record_of_a_negative_length_is_left_to_walking(place: int) -> None:
+    """One bit of its varint is its sign; the rest would fit."""
+    records = [Record(BASE_MS, b"key", b"v" * (70 + number % 7)) for number in range(60)]
+    body = bytearray(encode_records(records, BASE_MS))
+    start = [start for start, *_ in walk_records(bytes(body), 60)][place]
+    body[start] |= 1
+    assert keys_by_runs(bytes(body), 60, 500) is None
+    with pytest.raises(CorruptBatch):
+        list(walk_records(bytes(body), 60))
 
 
 def drawn(prng: Prng) -> list[Record]:

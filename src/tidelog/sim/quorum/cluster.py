@@ -103,9 +103,11 @@ class QuorumCluster(Simulation):
 
     def has_durable(self, voter: messages.Voter, batch: messages.CommittedBatch) -> bool:
         """Whether a voter's disk has the batch, and not just another epoch's at its offsets."""
+        if self.durable_end_of(voter) <= batch.last_offset:
+            return False
         log = self.replicas[voter.node_id].log
-        return self.durable_end_of(voter) > batch.last_offset and (
-            # It has a snapshot instead.
+        # What lies before the log's start is in a snapshot.
+        return (
             batch.last_offset < log.log_start_offset
             or log.epoch_at(batch.last_offset) == batch.epoch
         )

@@ -30,6 +30,8 @@ COSTLY = [
     ("cluster", "all", 543408395),
     ("cluster", "all", 25141605),
     ("cluster", "all", 56481946),
+    ("cluster", "all", 1106713973),
+    ("cluster", "all", 390178289),
     ("quorum", "all", 25141948),
     ("quorum", "all", 1966978021),
     ("quorum", "all", 21997853),

@@ -44,9 +44,9 @@ from tidelog.sim.workloads.workload import Workload
 
 HEAL_LIMIT_MS: Final = 60_000
 PROBE_LIMIT_MS: Final = 10_000
-# With group commit, on a disk that does one thing after the other: the leader's log, the recovery
-# points after a log's first flush, the follower's log.
-FLUSHES_PER_PROBE: Final = 3
+# With group commit, on a disk that does one thing after the other, of a first record: the leader's
+# epochs, topic id and log, the recovery points, and the follower's epochs, topic id and log.
+FLUSHES_PER_PROBE: Final = 7
 # Of all partitions of a node that are being cleaned, one after the other: so many, and more where
 # there are many segments.
 FLUSHES_OF_CLEANERS: Final = 1000

@@ -21,9 +21,8 @@ takes all that it has answered for known and does not repeat it, the high waterm
 **Rests.** A replica that lacks gigabytes would keep its node and its leader busy without a break,
 and what is in sync there would wait behind each answer: producers as well, since acks=all waits for
 it. So after an answer with many bytes those that got them and still lag are left out for about as
-long as such an answer takes (`CATCH_UP_REST_MS_PER_MB`), and the fetch without them is answered by
-then. A replica rests only while it comes nearer, so that one beside busy producers is in sync one
-day.
+long as such an answer takes (`CATCH_UP_REST_MS_PER_MB`). A replica rests only while it comes
+nearer, so that one beside busy producers is in sync one day.
 
 A new leader epoch makes a new `FetchState`, so an answer to the old one finds a state that has sent
 nothing.
@@ -36,7 +35,7 @@ from enum import Enum
 from typing import Final
 
 from tidelog.config import LONG_MAX, ReplicationConfig
-from tidelog.env.instant import LONG_AGO, Instant, earliest
+from tidelog.env.instant import Instant, earliest
 from tidelog.log.state import UNCUT
 from tidelog.model import NO_OFFSET, TopicPartition
 from tidelog.replication.fetch_session import FollowerSession, SessionKey
@@ -124,7 +123,6 @@ class FollowedPartitions:
         "leader_id",
         "newcomers",
         "queried",
-        "rests_until",
         "retry_at",
         "session",
         "stale",
@@ -153,8 +151,6 @@ class FollowedPartitions:
         self.fed: dict[FetchState, int] = {}
         # Bytes of those records.
         self.fed_bytes = 0
-        # When the last rest is over.
-        self.rests_until = LONG_AGO
         # THROTTLED states, and when the quota is looked at again for them.
         self.throttled: dict[FetchState, None] = {}
         self.throttled_until: Instant | None = None
@@ -212,7 +208,7 @@ class FollowedPartitions:
         self.session.drop(state.partition.topic_partition.topic, state.key)
 
     def resume_due(self, now: Instant) -> None:
-        """Fetches again what has waited long enough after an error."""
+        """Fetches again what has waited long enough."""
         if self.retry_at is None or now < self.retry_at:
             return
         for state in list(self.delayed):
@@ -259,11 +255,10 @@ class FollowedPartitions:
         self.fed, self.fed_bytes = {}, 0
         if not rest_ms:
             return
-        self.rests_until = Instant(now + rest_ms)
         for state, lacks in fed.items():
             comes_nearer, state.lacks = lacks < state.lacks, lacks
             if comes_nearer:
-                state.retry_at = self.rests_until
+                state.retry_at = Instant(now + rest_ms)
                 self.enter(state, Phase.DELAYED)
 
     def _is_throttled(self, state: FetchState) -> bool:

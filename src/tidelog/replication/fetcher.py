@@ -3,7 +3,8 @@
 One request is in flight per leader (`OneFetchInFlight`). It lists all partitions that this node
 follows there and that are able to fetch (`fetch_state`), in an incremental session; the answer is
 applied (`fetch_answers`), and the next tick sends the next request. The leader holds a request back
-while it has nothing new, so this loop is a long poll, not a spin.
+while it has nothing new, so this loop is a long poll, not a spin. It holds it no longer than until
+the first partition that pauses is to be fetched again: that one comes with the next request.
 
 **In slices.** An answer with records for hundreds of partitions is applied in as many turns as its
 work takes (`turn_work`). A partition that waits is one whose answer has not arrived yet: when its
@@ -174,8 +175,8 @@ class ReplicaFetcher:
         longest_ms = env.config.replica_fetch_wait_max_ms
         if session.has_more or self.followed.newcomers:
             longest_ms = 0
-        elif now < self.followed.rests_until:
-            longest_ms = min(longest_ms, self.followed.rests_until - now)
+        elif self.followed.retry_at is not None:
+            longest_ms = min(longest_ms, self.followed.retry_at - now)
         request = FetchRequest(
             replica_id=env.node_id,
             replica_epoch=env.brokers.own_epoch,

@@ -349,7 +349,8 @@ def test_a_diverging_answer_without_effect_pauses() -> None:
     ],
 )
 def test_errors_pause_their_partition_only(code: ErrorCode) -> None:
-    """Longer each time, up to the limit; a good answer starts over."""
+    """Longer each time, up to the limit; a good answer starts over. What the leader holds back for
+    the others ends with the pause, for the paused one comes with the next request."""
     follower = Follower(partitions=2)
     fetch = follower.sent()
     for pause_ms in (20, 40, 80, 160, 200, 200):
@@ -357,6 +358,8 @@ def test_errors_pause_their_partition_only(code: ErrorCode) -> None:
         fetch = follower.sent()
         assert 0 not in [wanted.partition for wanted in fetch.request.partitions]
         assert follower.deadline_in() == pause_ms
+        longest_ms = min(pause_ms, CONFIG.replica_fetch_wait_max_ms)
+        assert fetch.request.max_wait_ms == longest_ms
         follower.answer(fetch)
         fetch = follower.sent(for_ms=pause_ms)
         assert [wanted.partition for wanted in fetch.request.partitions] == [0]

@@ -4,17 +4,19 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from tidelog.kraft.snapshot_format import parse_snapshot_name
-from tidelog.log.checkpoint import (
-    PARTITION_METADATA_FILE,
-    CheckpointDamaged,
-    decode_partition_metadata,
-)
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.sim.checkers.base import Checker, Evidence
 from tidelog.sim.checkers.replicas import waits_for_a_read
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.host import Host
-from tidelog.sim.evidence.durable import LogImages, LogReader, from_offset, log_start_in, seen_files
+from tidelog.sim.evidence.durable import (
+    LogImages,
+    LogReader,
+    from_offset,
+    log_start_in,
+    seen_files,
+    topic_id_in,
+)
 from tidelog.sim.evidence.oracle import BatchMark, PartitionId
 from tidelog.sim.evidence.scrub import OFFSET_FILES, ScrubbedBatch, scrub
 
@@ -92,13 +94,7 @@ class CommittedIsDurable(Checker):
         found: list[PartitionId] = []
         for pid, true_log in evidence.oracle.logs.items():
             directory = f"{pid.topic}-{pid.partition}"
-            try:
-                data = files.get(f"{directory}/{PARTITION_METADATA_FILE}", b"")
-                if decode_partition_metadata(data) != pid.topic_id:
-                    continue
-            except CheckpointDamaged:
-                continue
-            if not true_log.batches:
+            if topic_id_in(files, directory) != pid.topic_id or not true_log.batches:
                 continue
             last = true_log.batches[-1]
             # A cleaner may have rewritten it.

@@ -24,6 +24,7 @@ from tidelog.log.checkpoint import (
 from tidelog.log.file_names import LOG_SUFFIX, offset_of
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.replacement import CLEANED_SUFFIX, SWAP_SUFFIX
+from tidelog.model import TopicId
 from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.evidence.scrub import ScrubbedBatch, batches_of
 
@@ -127,7 +128,7 @@ class LogReader:
                     start, self.batches(disk.root, mixed if name in swapping else {}, name)
                 ),
                 start,
-                _has_topic_id(durable, name)
+                topic_id_in(durable, name) is not None
                 or bool(_offset_in(RECOVERY_POINT_FILE, durable, name)),
             )
         return found
@@ -149,12 +150,12 @@ def _offset_in(checkpoint: str, files: Mapping[str, bytes], directory: str) -> i
     return 0 if partition is None else offsets.get(partition, 0)
 
 
-def _has_topic_id(files: Mapping[str, bytes], directory: str) -> bool:
+def topic_id_in(files: Mapping[str, bytes], directory: str) -> TopicId | None:
+    """Whose log a directory says that it is."""
     try:
-        decode_partition_metadata(files.get(f"{directory}/{PARTITION_METADATA_FILE}", b""))
+        return decode_partition_metadata(files.get(f"{directory}/{PARTITION_METADATA_FILE}", b""))
     except CheckpointDamaged:
-        return False
-    return True
+        return None
 
 
 def from_offset(start: int, batches: tuple[ScrubbedBatch, ...]) -> tuple[ScrubbedBatch, ...]:

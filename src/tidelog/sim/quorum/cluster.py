@@ -103,14 +103,15 @@ class QuorumCluster(Simulation):
 
     def has_durable(self, voter: messages.Voter, batch: messages.CommittedBatch) -> bool:
         """Whether a voter's disk has the batch, and not just another epoch's at its offsets."""
-        if self.durable_end_of(voter) <= batch.last_offset:
+        return self.has_record(voter, batch.last_offset, batch.epoch)
+
+    def has_record(self, voter: messages.Voter, offset: int, epoch: int) -> bool:
+        """Whether a voter's disk has at this offset what this epoch wrote there."""
+        if self.durable_end_of(voter) <= offset:
             return False
         log = self.replicas[voter.node_id].log
         # What lies before the log's start is in a snapshot.
-        return (
-            batch.last_offset < log.log_start_offset
-            or log.epoch_at(batch.last_offset) == batch.epoch
-        )
+        return offset < log.log_start_offset or log.epoch_at(offset) == epoch
 
     def durable_end_of(self, voter: messages.Voter) -> int:
         """The exclusive end of what is on the voter's disk; 0 if it has that no more."""

@@ -240,13 +240,12 @@ class QuorumRun:
         if voters_without_disk(voters, cluster.as_voters):
             return False
         offset, _ = quorum.voter_sets[-1]
-        end = quorum.log_end_offset
+        last = quorum.log_end_offset - 1
         return offset < quorum.high_watermark and all(
             cluster.replicas[key].alive
             and cluster.replicas[key].follows(leader)
-            and cluster.durable_end_of(voter) == end
             # One that ends there may have to cut what it has of an earlier epoch.
-            and cluster.replicas[key].log.epoch_at(end - 1) == leader.log.epoch_at(end - 1)
+            and cluster.has_record(voter, last, leader.log.epoch_at(last))
             for key, voter in voters.items()
         )
 

@@ -84,7 +84,7 @@ def runs_of(body: bytes, count: int, most: int, pos: int = 0) -> Iterator[Record
     Raises `Irregular`, perhaps after some of them, where they are too short or do not fill it."""
     done = number = 0
     while done < count:
-        run = _run_at(body, pos, min(count - done, most))
+        run = _run_at(body, pos, min(count - done, most), _layout_at(body, pos))
         yield run
         pos, done, number = run.end, done + len(run.deltas), number + 1
         _check_length(number, done)
@@ -98,7 +98,7 @@ def key_runs(body: bytes, count: int, most: int, pos: int = 0) -> Iterator[tuple
     done = number = 0
     while done < count:
         left = min(count - done, most)
-        run = _run_at(body, pos, left)
+        run = _run_at(body, pos, left, _layout_at(body, pos))
         if len(run.deltas) < min(left, LEAST_RECORDS):
             bounds = _bounds(body, pos, left)
             for run, heads in _runs_of_heads(body, bounds):
@@ -145,15 +145,15 @@ def timestamps_of(body: bytes, start: int, stop: int, size_bytes: int) -> list[i
 
 
 class _Layout(NamedTuple):
-    """Of one record: what is where."""
+    """Of one record: how far from its first byte is what."""
 
-    length: int
     after_length: int
     after_timestamp: int
     after_delta: int
     after_key_length: int
-    key_bytes: int
     value_at: int
+    end: int
+    key_bytes: int
 
 
 def _layout_at(body: bytes, start: int) -> _Layout:
@@ -166,36 +166,45 @@ def _layout_at(body: bytes, start: int) -> _Layout:
     except CorruptBatch:
         raise Irregular from None
     value_at = after_key_length + max(0, key_bytes)
-    if length < 1 or value_at >= len(body):
+    end = after_length + length
+    if not after_length < end or value_at >= len(body):
         raise Irregular
-    fields = after_timestamp, after_delta, after_key_length
-    return _Layout(length, after_length, *fields, key_bytes, value_at)
+    return _Layout(
+        after_length - start,
+        after_timestamp - start,
+        after_delta - start,
+        after_key_length - start,
+        value_at - start,
+        end - start,
+        key_bytes,
+    )
 
 
-def _run_at(body: bytes, start: int, most: int, head_bytes: int = 0) -> RecordRun:
-    """The run that begins with this record; with `head_bytes` of heads of that size."""
-    layout = _layout_at(body, start)
-    lengths = range(start, layout.after_length)
+def _run_at(body: bytes, start: int, most: int, layout: _Layout, head_bytes: int = 0) -> RecordRun:
+    """The run that begins with the record of this layout; with `head_bytes` of heads of that
+    size."""
+    size_bytes = head_bytes or layout.end
+    if layout.value_at >= size_bytes:
+        raise Irregular
     same = [*range(layout.after_delta, layout.after_key_length)]
     varying = [*range(layout.after_length + 1, layout.after_delta)]
-    (varying if head_bytes else same).extend(lengths)
-    size_bytes = head_bytes or len(lengths) + layout.length
-    if layout.value_at >= start + size_bytes:
-        raise Irregular
+    (varying if head_bytes else same).extend(range(layout.after_length))
     alike = min(most, (len(body) - start) // size_bytes)
     for place in same:
-        alike = _alike(body[place : start + alike * size_bytes : size_bytes])
+        alike = _alike(body[start + place : start + alike * size_bytes : size_bytes])
     for place in varying:
-        column = body[place : start + alike * size_bytes : size_bytes]
+        column = body[start + place : start + alike * size_bytes : size_bytes]
         alike = _alike(column.translate(_CONTINUES))
-    nulls = body[layout.value_at : start + alike * size_bytes : size_bytes].translate(_IS_NULL)
+    nulls = body[start + layout.value_at : start + alike * size_bytes : size_bytes]
+    nulls = nulls.translate(_IS_NULL)
     alike = _alike(nulls)
     if not alike:
         raise Irregular
     stop = start + alike * size_bytes
-    deltas = _deltas(body, layout.after_timestamp, layout.after_delta, stop, size_bytes)
-    key_at = layout.after_key_length - start
-    return RecordRun(start, size_bytes, deltas, key_at, max(-1, layout.key_bytes), not nulls[0])
+    place, after = start + layout.after_timestamp, start + layout.after_delta
+    deltas = _deltas(body, place, after, stop, size_bytes)
+    key_at, key_bytes = layout.after_key_length, max(-1, layout.key_bytes)
+    return RecordRun(start, size_bytes, deltas, key_at, key_bytes, not nulls[0])
 
 
 def _runs_of_heads(body: bytes, bounds: list[int]) -> Iterator[tuple[RecordRun, bytes]]:
@@ -205,15 +214,15 @@ def _runs_of_heads(body: bytes, bounds: list[int]) -> Iterator[tuple[RecordRun, 
     while begin < end:
         start = bounds[begin]
         layout = _layout_at(body, start)
-        head_bytes = layout.value_at + 1 - start
-        if layout.after_length > start + 2 or head_bytes > least_bytes:
+        head_bytes = layout.value_at + 1
+        if layout.after_length > 2 or head_bytes > least_bytes:
             raise Irregular
         stop = end
         if layout.after_delta == layout.after_timestamp + 1:
             # The offsets behind the 64th have two bytes.
-            stop = min(end, begin + 64 - (body[layout.after_timestamp] >> 1))
+            stop = min(end, begin + 64 - (body[start + layout.after_timestamp] >> 1))
         heads = b"".join([body[at : at + head_bytes] for at in bounds[begin:stop]])
-        run = _run_at(heads, 0, stop - begin, head_bytes)
+        run = _run_at(heads, 0, stop - begin, layout, head_bytes)
         yield run, heads
         begin += len(run.deltas)
 

@@ -277,15 +277,10 @@ class TransactionCoordinator(Coordinator[Env, Request, Response]):
         self._survey.wake(now)
 
     def _on_timeout(self, transactional_id: str, now: Instant) -> None:
-        env = self._env
         known = self._kernel.latest.get(transactional_id)
         if known is None or known.state is not TransactionState.ONGOING:
             return
-        left_ms = known.start_ms + known.timeout_ms - env.wall_ms(now)
-        if left_ms > 0:
-            self._timers.set(transactional_id, Instant(now + left_ms))
-        else:
-            self._fence(transactional_id, known, FenceReason.TIMED_OUT, None, now)
+        self._fence(transactional_id, known, FenceReason.TIMED_OUT, None, now)
 
     def deadline(self) -> Instant | None:
         """When a transaction may have timed out, or the look at all ids goes on."""

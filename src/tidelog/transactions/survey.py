@@ -10,6 +10,10 @@ A coordinator looks at all of them when it begins, and then every
 | Prepare* | its markers are written, if they are not being written |
 | Empty, Complete*, unused for `transactional.id.expiration.ms` | the id is forgotten |
 
+A deadline is at most the timeout of its transaction away. A predecessor whose clock was
+ahead by an hour noted a beginning that is yet to come, and readers of committed data would wait
+that hour, as they do in Kafka.
+
 The ids are those of the image at the beginning of the look, which never changes; each is looked at
 as it is at the time.
 """
@@ -73,7 +77,8 @@ class Survey:
         if known.state is TransactionState.ONGOING:
             if not self._timers.has(transactional_id):
                 left_ms = known.start_ms + known.timeout_ms - env.wall_ms(now)
-                self._timers.set(transactional_id, Instant(now + max(0, left_ms)))
+                wait_ms = min(max(0, left_ms), known.timeout_ms)
+                self._timers.set(transactional_id, Instant(now + wait_ms))
             return False
         if env.is_pending(transactional_id):
             return False

@@ -6,6 +6,7 @@ committed yet.
 
 import pytest
 
+from tests.unit.rsm.coordinator_rig import WALL_MS
 from tests.unit.transactions.rig import ID, T0, T1, TIMEOUT_MS, Rig, add, end, init, verify
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
@@ -204,6 +205,21 @@ def test_an_open_transaction_times_out_with_the_next_coordinator():
     rig = Rig(rig.partition, now=5000)
     rig.advance(0)
     assert rig.known().state is TransactionState.PREPARE_ABORT
+
+
+def test_a_clock_that_was_ahead_keeps_no_transaction_open_for_longer():
+    """Its beginning is noted an hour from now: for the coordinator itself, and for the next one."""
+    for is_next in (False, True):
+        rig = Rig()
+        rig.coordinator.wall_offset_ms = WALL_MS + 3_600_000
+        rig.ongoing()
+        rig.coordinator.wall_offset_ms = WALL_MS
+        if is_next:
+            rig = Rig(rig.partition, now=400)
+        rig.advance(TIMEOUT_MS - 1)
+        assert rig.known().state is TransactionState.ONGOING
+        rig.advance(1)
+        assert rig.known().state is TransactionState.PREPARE_ABORT
 
 
 def test_what_was_not_committed_is_as_if_it_had_not_been():

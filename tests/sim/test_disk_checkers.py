@@ -280,3 +280,14 @@ def test_crash_images_are_legal_by_the_model():
         batches, _ = batches_of(disk.read_file(LOG) or b"")
         disk.replace(LOG, records(*(each.base_offset for each in batches)))
         checker.after_start(disk)
+
+
+@pytest.mark.parametrize("gone", [(LOG,), (LOG, INDEX, INDEX.replace("index", "timeindex"))])
+def test_a_log_file_that_is_gone_is_missed(gone):
+    """Seed 86543929: a log without index files looked like one without records."""
+    disk = disk_with(0, 1)
+    disk.replace(RECOVERY_POINT_FILE, encode_offsets({TopicPartition("t", 0): 2}))
+    assert scrub(disk, settled=True) == []
+    for path in gone:
+        disk.delete(path)
+    assert scrub(disk, settled=True) != []

@@ -204,7 +204,10 @@ def _open_metadata_log(config: NodeConfig, directory: LogDirectory) -> None:
     elif directory.logs[METADATA_PARTITION].topic_id != METADATA_TOPIC_ID:
         # A power cut may leave the name of the file without its content.
         directory.logs[METADATA_PARTITION].assign_topic_id(METADATA_TOPIC_ID)
+    log = directory.logs[METADATA_PARTITION]
+    if METADATA_PARTITION not in directory.remembered:
+        log.note_flushes(directory.flushed_end)
     # The `log.*` properties are for topics.
-    directory.logs[METADATA_PARTITION].reconfigure(
+    log.reconfigure(
         LogConfig(segment_bytes=config.quorum.segment_bytes, segment_ms=config.quorum.segment_ms)
     )

@@ -63,6 +63,11 @@ class Disk(Protocol):
     def root(self) -> str:
         """Where the directory is, for messages and tools."""
 
+    @property
+    def boot_id(self) -> str:
+        """Names the life of the machine. While it stays the same, what was written is there, synced
+        or not, whatever became of the process; empty where that cannot be known."""
+
     def open(self, path: str, *, create: bool = False) -> File:
         """Opens a file; without `create` a missing one is a `StorageError`."""
 

@@ -141,6 +141,12 @@ class MemoryDisk:
         self.capacity_bytes = capacity_bytes
         # EIO on every operation while set to a message.
         self.failing: str | None = None
+        # Power cuts.
+        self._crash_count = 0
+
+    @property
+    def boot_id(self) -> str:
+        return f"boot-{self._crash_count}"
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:
         node = self._find(path)
@@ -293,6 +299,7 @@ class MemoryDisk:
     def crash(self, prng: Prng | None = None) -> Counter[str]:
         """A power cut: what was not synced is lost, or with a generator a random part of it; open
         files become unusable. Returns what happened, by kind."""
+        self._crash_count += 1
         for handle in self._handles:
             handle.closed = True
         self._handles.clear()

@@ -56,6 +56,7 @@ from tidelog.log.directory_checkpoints import (
     read_clean_shutdown,
 )
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
+from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.futures import FutureLogs
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import make_log, opened, read_topic_id
@@ -141,6 +142,8 @@ class LogDirectory:
         self._written = WrittenCheckpoints(env.effects)
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
+        # Where the metadata log notes its flushes, if it is here.
+        self.flushed_end = FlushedEnd(env.disk, str(METADATA_PARTITION))
         # The log that was made last; the next one of its topic shares its topic id's file.
         self._newest: Log | None = None
         # How often a log was truncated that is not here any more: its flushes may be under way.
@@ -256,9 +259,7 @@ class LogDirectory:
             yield LOG_LOADING_WORK
             return
         if is_metadata and not start.clean:
-            # A voter truncates only above the high watermark, and writes no checkpoint then.
-            durable_end = min(checkpoints.recovery_point, checkpoints.high_watermark)
-            checkpoints = checkpoints._replace(recovery_point=durable_end)
+            checkpoints = self.flushed_end.applied_to(checkpoints, start.checkpoints_are_sound)
         opening = opened(
             self._env,
             partition,
@@ -307,15 +308,10 @@ class LogDirectory:
             log.close()
         topic_id = read_topic_id(self._env, partition) if log is None else log.topic_id
         cut_count = -1 if log is None else log.ledger.truncation_count
-        bad_from, cause = error.base_offset, error.message
+        bad_from, cause, end = error.base_offset, error.message, checkpoints.recovery_point
         self.damaged[partition] = Damage(bad_from, cause, checkpoints, topic_id, cut_count)
         self._env.trace.event(
-            LogQuarantined(
-                partition=partition,
-                reason=cause,
-                bad_from=bad_from,
-                was_durable_to=checkpoints.recovery_point,
-            )
+            LogQuarantined(partition=partition, reason=cause, bad_from=bad_from, was_durable_to=end)
         )
 
     def create(self, topic_partition: TopicPartition, topic_id: TopicId, config: LogConfig) -> Log:
@@ -436,6 +432,7 @@ class LogDirectory:
     def forget_former_end(self, topic_partition: TopicPartition) -> None:
         """The log has again all records that it had before the repair."""
         del self.remembered[topic_partition]
+        self.logs[topic_partition].note_flushes(self.flushed_end)
         self.checkpoint_recovery_points()
         self.checkpoint_high_watermarks()
 
@@ -446,7 +443,7 @@ class LogDirectory:
         above a cut that is not durable (*CutBeforeMark*)."""
         marks = {partition: log.saved_high_watermark for partition, log in self._all_logs()}
         for partition, damage in self.remembered.items():
-            marks[partition] = damage.checkpoints.high_watermark
+            marks[partition] = damage.saved_high_watermark
         marks.update((each, known.high_watermark) for each, known in self._kept())
         return self._written.write(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
 
@@ -538,6 +535,7 @@ class LogDirectory:
 
     def close(self) -> None:
         """Releases all files without any promise about their content."""
+        self.flushed_end.close()
         for _, log in self._all_logs():
             log.close()
 

@@ -80,7 +80,7 @@ class Log(LogState):
         if subject.topic_id == self.topic_id:
             durable = self.ledger.answered(subject)
             if durable is not None:
-                self.recovery_point = max(self.recovery_point, durable)
+                self.move_recovery_point(max(self.recovery_point, durable))
 
     def close(self) -> None:
         """Releases all files; the log must not be used any more."""

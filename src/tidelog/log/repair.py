@@ -36,6 +36,12 @@ class Damage(NamedTuple):
     truncation_count: int = -1
     """Of the log that was in service in this process; -1 when none was."""
 
+    @property
+    def saved_high_watermark(self) -> int:
+        """What checkpoints say of the high watermark while the records are not back. A start takes
+        the metadata log to have been durable up to where both files say so (`flushed_end.py`)."""
+        return max(self.checkpoints.high_watermark, self.checkpoints.recovery_point)
+
     def is_of_another_topic(self, topic_id: TopicId) -> bool:
         """Whether the log belongs to a topic that was deleted and created again."""
         return self.topic_id not in (ZERO_TOPIC_ID, topic_id)

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.producer_snapshots import ProducerSnapshots
 from tidelog.log.producer_state import ProducerStates
@@ -62,7 +63,8 @@ class LogState:
     high_watermark: int
     """Exclusive end of what is known to be committed; checkpointed by the directory."""
     recovery_point: int
-    """Exclusive: everything below it is durable. Moved by flushes, lowered by truncation."""
+    """Exclusive: everything below it is durable. Moved by flushes, lowered by truncation; see
+    `move_recovery_point`."""
     tail: TailCache
     """The newest batches, as written."""
     ledger: FlushLedger
@@ -78,6 +80,8 @@ class LogState:
     cleaned_to: int = -1
     """Exclusive: below it a cleaner has been; the directory checkpoints it. Not negative wherever
     offsets may be missing between batches, also if it was the leader's cleaner."""
+    flushed_end: FlushedEnd | None = None
+    """Where the recovery point is noted each time it moves; of a metadata log only."""
     cleaning: "UnderWay | None" = field(default=None, init=False)
     """The round of cleaning that works on the segments, if one does."""
     inspection_work: int = field(default=0, init=False)
@@ -119,6 +123,18 @@ class LogState:
         self.high_watermark = clamped
         self.producers.on_high_watermark(clamped)
         return True
+
+    def move_recovery_point(self, offset: int) -> None:
+        """Everything below `offset` is durable, and no more is known to be."""
+        if offset != self.recovery_point:
+            self.recovery_point = offset
+            if self.flushed_end is not None:
+                self.flushed_end.note(offset)
+
+    def note_flushes(self, flushed_end: FlushedEnd) -> None:
+        """From now on it is noted there how far the log is durable."""
+        self.flushed_end = flushed_end
+        flushed_end.note(self.recovery_point)
 
     def maybe_raise_log_start_offset(self, value: int) -> bool:
         """Raises the log start (DeleteRecords, a snapshot, or the leader's on a follower); the

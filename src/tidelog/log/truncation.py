@@ -39,6 +39,8 @@ def truncate_to(state: LogState, offset: int) -> bool:
     offset = end_below(state, offset)
     if offset < state.segments.active.base_offset:
         _forget_cleaning(state, offset)
+    # Before anything is cut: a process that dies in between must not seem to lack records.
+    state.move_recovery_point(min(state.recovery_point, offset))
     state.ledger.on_truncation()
     while state.segments.active.base_offset > offset:
         state.segments.drop_active().delete()
@@ -46,7 +48,6 @@ def truncate_to(state: LogState, offset: int) -> bool:
     state.tail.truncate_to(offset)
     state.log_end_offset = offset
     state.log_start_offset = min(state.log_start_offset, offset)
-    state.recovery_point = min(state.recovery_point, offset)
     state.unflushed_cut = min(state.unflushed_cut, offset)
     state.cleaned_to = min(state.cleaned_to, offset)
     state.epochs.truncate_from_end(offset)
@@ -92,6 +93,7 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     """Empties the log and makes it begin at `offset`, all its offsets included. For followers below
     their leader's log start and for replicas restored from a snapshot."""
     _forget_cleaning(state, offset)
+    state.move_recovery_point(0)
     state.ledger.on_truncation()
     for segment in state.segments:
         segment.delete()
@@ -101,7 +103,8 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.epochs.clear()
     state.producers.clear(offset)
     state.log_start_offset = state.log_end_offset = offset
-    state.high_watermark = state.recovery_point = offset
+    state.high_watermark = offset
+    state.move_recovery_point(offset)
     state.unflushed_cut = min(state.unflushed_cut, offset)
     state.env.trace.event(LogRestarted(partition=state.topic_partition, log_end_offset=offset))
 

@@ -34,6 +34,8 @@ from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_
 from tidelog.runtime.unlinking import unlink
 
 _LOCK_FILE: Final = ".lock"
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Linux alone says it."""
 _FIRST_READ_BYTES: Final = 1 << 12
 _READ_BYTES: Final = 1 << 16
 _CANNOT_LINK: Final = frozenset(
@@ -58,6 +60,10 @@ class OsDisk:
         self._root = Path(root)
         # The same as text: paths are made of it ten times faster.
         self.root = str(self._root)
+        try:
+            self.boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
+        except OSError:
+            self.boot_id = ""
         # The files that were opened here and not closed, with a descriptor or without.
         self._open_files = open_files or OpenFiles()
         # Holds the lock of this directory while set.

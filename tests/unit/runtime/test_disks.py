@@ -55,6 +55,18 @@ def test_appends_are_read_back(make: DiskMaker, tmp_path: Path) -> None:
 
 
 @BOTH
+def test_a_boot_is_named(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: two that look at a directory in one life of the machine agree on which it is."""
+    disk = make(tmp_path)
+    named = disk.boot_id
+    assert named and named == make(tmp_path).boot_id
+    assert named.isascii() and "\n" not in named
+    if isinstance(disk, MemoryDisk):
+        disk.crash()
+        assert disk.boot_id != named
+
+
+@BOTH
 def test_a_new_file_is_made_by_its_first_append(make: DiskMaker, tmp_path: Path) -> None:
     """Goal: until then it is nowhere and takes nothing, and everything but an append leaves it so;
     a name that was taken meanwhile stays what it is."""

@@ -8,6 +8,7 @@ from tidelog.log import replay
 from tidelog.log.batch_file import BatchFile
 from tidelog.log.checkpoint import CLEAN_SHUTDOWN_FILE
 from tidelog.log.directory import LogDirectory
+from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.log import Log
 from tidelog.log.producer_state import ProducerStates
 from tidelog.records.batch import BatchHeader
@@ -76,6 +77,9 @@ SAFEGUARDS: Final = (
     guard("r38", "checksums-on-read", "serving what a failing medium made of a record").replaced(
         BatchFile, "_check_batch", _nothing
     ),
+    guard(
+        "s20", "flushed-end-is-noted", "voting for a voter that lacks what this one has promised"
+    ).replaced(FlushedEnd, "read", lambda _: 0),
     guard("r39", "failed-flushes-are-final", "acknowledging what a failed flush has lost").replaced(
         Replicas, "on_flush_failed", _try_again
     ),

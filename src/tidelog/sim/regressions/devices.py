@@ -12,7 +12,7 @@ from dataclasses import replace
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.model import TopicId, TopicPartition
+from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.record import Record
 from tidelog.sim.engine.client import SimClient
@@ -179,3 +179,36 @@ def r38_flipped_bit(testbed: Testbed) -> None:
     world.run_for(2_000)
     logs = cluster.log_files()
     testbed.must(len(set(logs.values())) == 1, "ReplicasEqual", "the replicas differ")
+
+
+def s20_damage_above_the_checkpoints(testbed: Testbed) -> None:
+    """A voter that has lost what it promised does not vote for one that lacks it.
+
+    Origin: seed 86543844
+    Case: while a voter is down the two others make a topic. The one that does not lead is killed,
+    and a bit flips in records that it flushed since the last checkpoint. The leader is killed too,
+    and the other two start.
+    Must: no voter without the topic is elected; when the last one starts the topic is known.
+    """
+    world = testbed.world()
+    cluster = SmallCluster(world)
+    leader = next(node for node in world.nodes if node.broker.quorum.is_leader).config.node_id
+    promised, behind = (node_id for node_id in world.hosts if node_id != leader)
+    world.kill(behind)
+    code = SimClient(world, leader).create_topic("late", replication_factor=2)
+    testbed.must(code == ErrorCode.NONE, "Setup", f"no topic: {code}")
+    world.run_for(500)
+    world.kill(promised)
+    world.kill(leader)
+    disk, path = world.hosts[promised].disk, f"{METADATA_PARTITION}/{0:020}.log"
+    size_bytes = len(disk.read_file(path) or b"")
+    disk.flip_bit(path, 8 * (size_bytes // 2))
+    disk.was_damaged = True
+    for node_id in (promised, behind):
+        world.start(node_id)
+    world.run_for(5_000)
+    leaders = [node.config.node_id for node in world.nodes if node.broker.quorum.is_leader]
+    testbed.must(not leaders, "MemoryComesBackFirst", f"{leaders} leads without the topic")
+    world.start(leader)
+    world.run_until(lambda: cluster.knows_everywhere("late"), 20_000)
+    testbed.must(cluster.knows_everywhere("late"), "CommittedIsDurable", "the topic is gone")

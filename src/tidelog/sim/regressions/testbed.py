@@ -198,6 +198,13 @@ class SmallCluster:
             return []
         return [record.value or b"" for record in written_in(answer) if record.offset >= offset]
 
+    def knows_everywhere(self, topic: str) -> bool:
+        """Whether every node runs and has a topic in its metadata."""
+        return all(
+            host.node is not None and topic in host.node.broker.image.topics_by_name
+            for host in self._world.hosts.values()
+        )
+
     def log_files(self) -> dict[int, bytes]:
         """All bytes of the partition's segments, by node."""
         return {

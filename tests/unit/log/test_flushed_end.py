@@ -1,0 +1,193 @@
+"""How far the metadata log is durable, noted without a sync."""
+
+import pytest
+
+from tests.unit.log.harness import DIRECTORY_ID, WALL_MS, batch
+from tidelog.config import LogConfig
+from tidelog.env.effects import EffectQueue, Flush
+from tidelog.env.memory_disk import MemoryDisk
+from tidelog.env.trace import Trace, TraceList
+from tidelog.log.directory import LogDirectory
+from tidelog.log.flushed_end import FLUSHED_END_FILE, FlushedEnd
+from tidelog.log.identity import format_directory
+from tidelog.log.log import Log
+from tidelog.log.values import Checkpoints
+from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID
+from tidelog.sim.engine.disk import ProcessKilled, SimDisk
+
+PATH = f"{METADATA_PARTITION}/{FLUSHED_END_FILE}"
+LOG = f"{METADATA_PARTITION}/{0:020}.log"
+
+
+def noted(*ends: int, disk: MemoryDisk | None = None) -> MemoryDisk:
+    """A disk on which one process has noted these ends."""
+    disk = disk or MemoryDisk()
+    disk.make_dir(str(METADATA_PARTITION))
+    flushed_end = FlushedEnd(disk, str(METADATA_PARTITION))
+    for end in ends:
+        flushed_end.note(end)
+    flushed_end.close()
+    return disk
+
+
+def read(disk: MemoryDisk) -> int:
+    """What the next process reads."""
+    return FlushedEnd(disk, str(METADATA_PARTITION)).read()
+
+
+def test_the_last_note_counts() -> None:
+    """Goal: also when it is lower than the one before, and when another process has added it."""
+    assert read(MemoryDisk()) == 0
+    disk = noted(7, 300, 12)
+    assert read(disk) == 12
+    assert read(noted(1 << 40, disk=disk)) == 1 << 40
+
+
+@pytest.mark.parametrize("lost_bytes", [1, 7, 11])
+def test_a_note_that_was_not_written_to_its_end(lost_bytes: int) -> None:
+    """Goal: the one before counts, and the next process goes on behind that."""
+    disk = noted(7, 300)
+    content = disk.content(PATH)
+    content.truncate(len(content.data) - lost_bytes)
+    assert read(disk) == 7
+    assert read(noted(8, disk=disk)) == 8
+
+
+def test_a_note_that_was_damaged_does_not_count() -> None:
+    """Goal: an end is never made up, whichever bit of the last note flips."""
+    for bit in range(12 * 8):
+        disk = noted(7, 300)
+        disk.flip_bit(PATH, 8 * (len(disk.content(PATH).data) - 12) + bit)
+        assert read(disk) == 7, bit
+
+
+def test_notes_of_another_boot_do_not_count() -> None:
+    """Goal: after a power cut nothing is claimed, though the file may have survived."""
+    disk = noted(7, 300)
+    disk.sync_tree()
+    disk.crash()
+    assert disk.content(PATH).data
+    assert read(disk) == 0
+    assert read(noted(5, disk=disk)) == 5
+
+
+def test_without_the_name_of_a_boot_nothing_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: on a system that does not say which boot it is, no file is made and none believed."""
+    monkeypatch.setattr(MemoryDisk, "boot_id", "")
+    disk = noted(7)
+    assert not disk.exists(PATH) and read(disk) == 0
+    disk.replace(PATH, b"\n")
+    assert read(disk) == 0
+
+
+def test_the_file_begins_anew_before_it_is_large() -> None:
+    """Goal: a year of flushes takes no more than 64 KiB and a note."""
+    disk = noted(*range(6_000))
+    assert read(disk) == 5_999
+    assert len(disk.content(PATH).data) < (1 << 16) + 100
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "are_sound", "claimed"),
+    [
+        (Checkpoints(recovery_point=90, high_watermark=95), True, 90),
+        (Checkpoints(recovery_point=90, high_watermark=80), True, 80),
+        (Checkpoints(recovery_point=90, high_watermark=0), False, 90),
+        (Checkpoints(recovery_point=10, high_watermark=5), True, 20),
+    ],
+)
+def test_notes_and_checkpoints_together(
+    checkpoints: Checkpoints, are_sound: bool, claimed: int
+) -> None:
+    """Goal: what either shows was durable. Of the checkpoints the high watermark bounds the
+    recovery point, unless a file cannot be read: that is damage already."""
+    flushed_end = FlushedEnd(noted(20), str(METADATA_PARTITION))
+    applied = flushed_end.applied_to(checkpoints, are_sound)
+    assert applied == checkpoints._replace(recovery_point=claimed)
+
+
+class Voter:
+    """The metadata log on a disk that may end the process."""
+
+    def __init__(self) -> None:
+        self.disk = SimDisk("voter")
+        self.effects = EffectQueue()
+        format_directory(self.disk, cluster_id="c", node_id=1, directory_id=DIRECTORY_ID)
+        self.start()
+
+    @property
+    def log(self) -> Log:
+        return self.directory.logs[METADATA_PARTITION]
+
+    def start(self) -> None:
+        """A process, as a node makes it."""
+        self.effects.take()
+        trace = Trace(TraceList())
+        self.directory = LogDirectory.open(
+            self.disk,
+            effects=self.effects,
+            trace=trace,
+            default_config=LogConfig(),
+            wall_ms=WALL_MS,
+        )
+        if METADATA_PARTITION in self.directory.damaged:
+            return
+        if METADATA_PARTITION not in self.directory.logs:
+            self.directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+        self.log.note_flushes(self.directory.flushed_end)
+
+    @property
+    def is_damaged(self) -> bool:
+        return METADATA_PARTITION in self.directory.damaged
+
+    def write(self, count: int, *, flushed: bool) -> None:
+        """Appends batches of one record; the driver answers the flush, if there is one."""
+        for _ in range(count):
+            self.log.append_as_leader(batch(), 1, WALL_MS)
+        if flushed:
+            self.log.request_flush()
+            for effect in self.effects.take():
+                if isinstance(effect, Flush):
+                    self.disk.sync(effect.file)
+                    self.log.on_flushed(effect.subject)
+
+
+def test_flipped_after_a_kill() -> None:
+    """FlushedEndOutlivesKill. Goal: in a record that was flushed a flipped bit is damage, though no
+    checkpoint was written since; above it is a torn end."""
+    for is_flushed in (True, False):
+        voter = Voter()
+        voter.write(3, flushed=True)
+        size_bytes = voter.disk.open(LOG).size_bytes
+        voter.write(3, flushed=is_flushed)
+        voter.disk.flip_bit(LOG, 8 * (size_bytes + 70))
+        voter.start()
+        assert voter.is_damaged is is_flushed
+        if not is_flushed:
+            assert voter.log.log_end_offset == 3
+
+
+@pytest.mark.parametrize("cut_to", [0, 4])
+def test_a_cut_lowers_the_claim_first(cut_to: int) -> None:
+    """NoFalseDamage. Goal: wherever a process dies in a cut or in a restart at another offset, and
+    while it writes behind that, the next start finds no damage.
+    Method: the process ends at the first write, at the second, and so on."""
+    for fuse in range(40):
+        voter = Voter()
+        voter.write(10, flushed=True)
+        voter.disk.fuse = fuse
+        try:
+            if cut_to:
+                voter.log.truncate_to(cut_to)
+            else:
+                voter.log.truncate_fully_and_start_at(25)
+            voter.write(2, flushed=True)
+            voter.log.truncate_to(5)
+        except ProcessKilled:
+            pass
+        else:
+            assert fuse > 4
+            return
+        voter.start()
+        assert not voter.is_damaged, fuse
+    pytest.fail("the process never got to the end")

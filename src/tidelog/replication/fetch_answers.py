@@ -174,8 +174,7 @@ class FetchAnswers:
         """Fetches a partition again after a pause."""
         wait_ms = pause_ms(state.errors, self._env.config)
         state.errors += 1
-        state.retry_at = Instant(now + wait_ms)
-        self._followed.enter(state, Phase.DELAYED)
+        self._followed.delay(state, Instant(now + wait_ms))
         event = events.FetchDelayed if state.errors == 1 else events.FetchDelayedAgain
         self._env.trace.event(
             event(

@@ -190,6 +190,11 @@ class FollowedPartitions:
         elif phase in (Phase.NEEDS_LOG_END, Phase.NEEDS_LOG_START):
             self.unqueried[state] = None
 
+    def delay(self, state: FetchState, until: Instant) -> None:
+        """Leaves one out of the fetches for a while."""
+        state.retry_at = until
+        self.enter(state, Phase.DELAYED)
+
     def _leave_phase(self, state: FetchState) -> None:
         if state.cut is not None:
             state.partition.log.announced_end = UNCUT
@@ -258,8 +263,7 @@ class FollowedPartitions:
         for state, lacks in fed.items():
             comes_nearer, state.lacks = lacks < state.lacks, lacks
             if comes_nearer:
-                state.retry_at = Instant(now + rest_ms)
-                self.enter(state, Phase.DELAYED)
+                self.delay(state, Instant(now + rest_ms))
 
     def _is_throttled(self, state: FetchState) -> bool:
         partition = state.partition

@@ -10,9 +10,9 @@ A coordinator looks at all of them when it begins, and then every
 | Prepare* | its markers are written, if they are not being written |
 | Empty, Complete*, unused for `transactional.id.expiration.ms` | the id is forgotten |
 
-A deadline is at most the timeout of its transaction away. A predecessor whose clock was
-ahead by an hour noted a beginning that is yet to come, and readers of committed data would wait
-that hour, as they do in Kafka.
+A deadline is at most the timeout of its transaction away. A predecessor whose clock was ahead noted
+a beginning that is yet to come, and readers of committed data would wait for as long as it was
+ahead, as they do in Kafka.
 
 The ids are those of the image at the beginning of the look, which never changes; each is looked at
 as it is at the time.

@@ -107,18 +107,14 @@ class QuorumCluster(Simulation):
 
     def has_record(self, voter: messages.Voter, offset: int, epoch: int) -> bool:
         """Whether a voter's disk has at this offset what this epoch wrote there."""
-        if self.durable_end_of(voter) <= offset:
-            return False
-        log = self.replicas[voter.node_id].log
-        # What lies before the log's start is in a snapshot.
-        return offset < log.log_start_offset or log.epoch_at(offset) == epoch
-
-    def durable_end_of(self, voter: messages.Voter) -> int:
-        """The exclusive end of what is on the voter's disk; 0 if it has that no more."""
         replica = self.replicas[voter.node_id]
         if voter.directory_id not in (ZERO_UUID, replica.key.directory_id):
-            return 0
-        return replica.log.recovery_point if replica.alive else replica.durable_end
+            return False
+        log = replica.log
+        if (log.recovery_point if replica.alive else replica.durable_end) <= offset:
+            return False
+        # What lies before the log's start is in a snapshot.
+        return offset < log.log_start_offset or log.epoch_at(offset) == epoch
 
     # Processes -------------------------------------------------------------------------------
 

@@ -140,7 +140,7 @@ def test_ablate_prints_the_kill_table(capsys):
 
 
 def test_a_sweep_says_how_many_points_there_are_and_survive(capsys):
-    assert run(["sim", "sweep", "--first", "40", "--every", "1250", "--output", "json"]) == 0
+    assert run(["sim", "sweep", "--first", "40", "--every", "2000", "--output", "json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["points"], report["survived"], report["failed"]) == (2, 2, [])
     assert sum(report["endings"].values()) == 2 and report["acknowledged"]

@@ -47,7 +47,7 @@ ON_FILE: dict[str, Callable[[SimDisk], object]] = {
     "read": lambda disk: disk.open("d/file").read(0, 1),
     "truncate": lambda disk: disk.open("d/file").truncate(0),
 }
-IN_MEMORY = {"everything", "close", "closed", "path", "root", "size_bytes", "space"}
+IN_MEMORY = {"boot_id", "everything", "close", "closed", "path", "root", "size_bytes", "space"}
 """Of the ports, what needs no system call that takes time."""
 
 

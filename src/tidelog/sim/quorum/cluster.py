@@ -110,9 +110,9 @@ class QuorumCluster(Simulation):
         replica = self.replicas[voter.node_id]
         if voter.directory_id not in (ZERO_UUID, replica.key.directory_id):
             return False
-        log = replica.log
-        if (log.recovery_point if replica.alive else replica.durable_end) <= offset:
+        if (replica.log.recovery_point if replica.alive else replica.durable_end) <= offset:
             return False
+        log = replica.log
         # What lies before the log's start is in a snapshot.
         return offset < log.log_start_offset or log.epoch_at(offset) == epoch
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.process.clients import TOPIC, BackgroundProducer, ConfluentKafka, assert_nothing_lost
 from tidelog.client import AdminClient
-from tidelog.model import OFFSETS_TOPIC, TopicPartition
+from tidelog.model import METADATA_PARTITION, OFFSETS_TOPIC, TopicPartition
 from tidelog.records.batch import iter_headers
 from tidelog.rsm.placement import partition_of
 from tidelog.testing import LocalCluster
@@ -150,3 +150,23 @@ def test_a_flipped_bit_in_the_offsets_of_a_group_is_never_an_offset(tmp_path):
         assert damaged != files[0].read_bytes()
         log = cluster.node(leader).log_file.read_text()
         assert f"{OFFSETS_TOPIC}-{number} quarantine: out of service" in log
+
+
+def test_a_flipped_bit_in_the_metadata_of_a_killed_voter_is_not_taken_for_a_torn_end(tmp_path):
+    """FlushedEndOutlivesKill. No checkpoint covers the record yet, and it was flushed: the voter
+    says so, sets its log aside, and gets everything back from the others; then it counts again."""
+    with LocalCluster(brokers=3, data_dir=tmp_path / "cluster") as cluster:
+        cluster.create_topic(TOPIC, partitions=12, replication_factor=3)
+        node = cluster.node(3)
+        directory = Path(node.data_dir) / str(METADATA_PARTITION)
+        (log,) = directory.glob("*.log")
+        cluster.kill(3)
+        damaged = flip_in_the_middle(log)
+        for _ in range(2):
+            cluster.start_node(3)
+            for partition in range(12):
+                cluster.wait_for_isr(TOPIC, partition, [1, 2, 3])
+            wait_until(lambda: damaged != log.read_bytes(), 20, "another log")
+            assert node.log_file.read_text().count(f"{METADATA_PARTITION} quarantine") == 1
+            cluster.kill(3)
+        assert log.with_name(log.name + ".corrupt").read_bytes() == damaged

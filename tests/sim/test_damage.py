@@ -215,6 +215,7 @@ KINDS = [
     METADATA + "00000000000000000000.log",
     METADATA + "leader-epoch-checkpoint",
     METADATA + "partition.metadata",
+    METADATA + "flushed-end",
     METADATA + "quorum-state",
     "meta.properties",
 ]

@@ -18,9 +18,9 @@ import json
 import re
 import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
-from itertools import pairwise, takewhile
+from itertools import pairwise, starmap, takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tests.chaos.clients import RESENT
 from tests.chaos.copiers import COPY
@@ -43,6 +43,8 @@ SKIPPED_MARKERS: Final = "Couldn't find leader endpoint for partitions"
 _PARTITION: Final = re.compile(r"[\w.]+-\d+")
 _OFFSETS: Final = "__consumer_offsets-"
 _SHOWN: Final = 20
+_LEAD_US: Final = 2_000_000
+"""What has begun so long before a gap may be its cause."""
 
 
 class _Everything:
@@ -150,12 +152,32 @@ def acknowledged(lines: Iterable[Line]) -> tuple[int, int]:
     return counts["ok"], counts["info"]
 
 
-def longest_gap_ms(lines: Iterable[Line]) -> int:
-    """The longest time without any acknowledgement by all replicas."""
+class Gap(NamedTuple):
+    """A time without any acknowledgement by all replicas, in microseconds of the machine."""
+
+    began: int = 0
+    ended: int = 0
+
+    @property
+    def length_ms(self) -> int:
+        """How long it was."""
+        return (self.ended - self.began) // 1000
+
+    def events_in(self, events: Iterable[tuple[int, str]]) -> list[str]:
+        """What the nemesis did from a little before on, with the seconds since the gap began."""
+        return [
+            f"{(at - self.began) / 1e6:+.1f} s {text}"
+            for at, text in events
+            if self.began - _LEAD_US <= at <= self.ended
+        ]
+
+
+def longest_gap(lines: Iterable[Line]) -> Gap:
+    """The longest one between two acknowledgements."""
     ended = [
         line.ended for line in lines if line.fields["f"] == "send" and line.fields["o"] == "ok"
     ]
-    return max((after - before for before, after in pairwise(ended)), default=0) // 1000
+    return max(starmap(Gap, pairwise(ended)), key=lambda gap: gap.length_ms, default=Gap())
 
 
 def crashes(logs: Iterable[Path]) -> list[str]:
@@ -217,7 +239,7 @@ def judge(directory: Path) -> dict[str, Any]:
         counts = acknowledged(lines)
         totals = [a + b for a, b in zip(totals, counts, strict=True)]
         by_topic[topic] = max(counts)
-        gaps[topic] = longest_gap_ms(lines)
+        gaps[topic] = longest_gap(lines)
     copied = 0
     if source := facts.get("copy_of"):
         lines = read_lines(sorted((directory / "history" / COPY).glob("*.jsonl")))
@@ -228,6 +250,7 @@ def judge(directory: Path) -> dict[str, Any]:
     server_logs = sorted((directory / "cluster").glob("node-*/server.log"))
     anomalies += crashes(server_logs)
     anomalies, by_kafka = split_by_cause(anomalies, server_logs)
+    longest = max(gaps.values(), key=lambda gap: gap.length_ms, default=Gap())
     return {
         "anomalies": len(anomalies),
         "first_anomalies": anomalies[:_SHOWN],
@@ -238,8 +261,9 @@ def judge(directory: Path) -> dict[str, Any]:
         "copied_in_transactions": copied,
         "records_gone": records_gone,
         "renumbered_by_client": renumbered_count,
-        "longest_gap_ms": max(gaps.values(), default=0),
-        "longest_gap_ms_by_topic": gaps,
+        "longest_gap_ms": longest.length_ms,
+        "longest_gap_ms_by_topic": {topic: gap.length_ms for topic, gap in gaps.items()},
+        "during_longest_gap": longest.events_in(facts["events"]),
     }
 
 

@@ -405,7 +405,8 @@ def result_line(result: Mapping[str, Any]) -> str:
         f"{result.get('acknowledged_by_leader', 0)} by the leader, "
         f"{result['anomalies']} anomalies, "
         f"{len(result.get('by_kafka_alone', ()))} by Kafka alone, "
-        f"longest gap {result.get('longest_gap_ms', 0)} ms"
+        f"longest gap {result.get('longest_gap_ms', 0)} ms "
+        f"({'; '.join(result.get('during_longest_gap', ()))})"
     )
 
 

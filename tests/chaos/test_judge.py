@@ -7,12 +7,13 @@ import pytest
 
 from tests.chaos.judge import (
     SKIPPED_MARKERS,
+    Gap,
     crashes,
     final_reading,
     judge,
     judge_copy,
     judge_topic,
-    longest_gap_ms,
+    longest_gap,
     renumbered_values,
     split_by_cause,
 )
@@ -148,8 +149,19 @@ def test_the_second_judge_needs_the_first_for_nothing():
 
 def test_the_longest_gap_is_between_acknowledgements_of_all():
     alone = sent(9, 9, 1, 40_000, outcome="info")
-    assert longest_gap_ms([sent(0, 0, 1, 0), sent(1, 1, 1, 2_000), alone]) == 2
-    assert longest_gap_ms([]) == 0
+    assert longest_gap([sent(0, 0, 1, 0), sent(1, 1, 1, 2_000), alone]).length_ms == 2
+    assert longest_gap([]).length_ms == 0
+
+
+def test_a_gap_names_what_the_nemesis_did_in_it():
+    gap = Gap(10_000_000, 14_500_000)
+    events = [
+        (7_900_000, "reset"),
+        (8_500_000, "kill 2"),
+        (11_000_000, "cut 1"),
+        (15_000_000, "pause"),
+    ]
+    assert gap.events_in(events) == ["-1.5 s kill 2", "+1.0 s cut 1"]
 
 
 # Histories ---------------------------------------------------------------------------------
@@ -225,7 +237,7 @@ def test_a_crash_in_a_log_and_a_mishap_are_anomalies(tmp_path):
     log = node / "server.log"
     log.write_text("fine\nERROR b1 runtime: stopped by a bug (KeyError: 3)\n")
     assert len(crashes([log])) == 1
-    facts = {"mishaps": ["m"], "topics": [], "replicas": {}, "data_dirs": {}}
+    facts = {"mishaps": ["m"], "events": [], "topics": [], "replicas": {}, "data_dirs": {}}
     (tmp_path / "round.json").write_text(json.dumps(facts))
     assert judge(tmp_path)["anomalies"] == 2
 

@@ -40,6 +40,12 @@ class Addresses:
         # do not name it any more, because it is removing itself or the log was cut.
         self._last_leader: tuple[int, Endpoint] | None = None
 
+    @property
+    def leads_to_others(self) -> bool:
+        """Whether a bootstrap server may be another replica than this one."""
+        own = {(each.host, each.port) for each in self._identity.endpoints}
+        return any((each.host, each.port) not in own for each in self.bootstrap.values())
+
     def of(self, node_id: int) -> Endpoint | None:
         """Where a voter, the leader or a bootstrap server is reached, as far as it is known."""
         if node_id == self._identity.node_id and self._identity.endpoints:

@@ -126,6 +126,14 @@ class QuorumCore:
         return tuple(key for key in self.voters if key != self.own_id)
 
     @property
+    def is_alone(self) -> bool:
+        """Whether no other replica has the metadata: it is the only voter. Where it knows no voter,
+        because damage has taken their record, bootstrap servers stand for them."""
+        if self.voters:
+            return set(self.voters) == {self.own_id}
+        return not self.addresses.leads_to_others
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether the voter set is in the log (`kraft.version` 1)."""
         return self.history.version >= DYNAMIC_VOTERS

@@ -49,7 +49,7 @@ from tidelog.kraft.messages import (
     VoterIdentity,
 )
 from tidelog.kraft.quorum_state import QuorumStateFlush
-from tidelog.kraft.recovery import recover
+from tidelog.kraft.recovery import do_without_base, recover
 from tidelog.kraft.roles import Resigned
 from tidelog.kraft.snapshots import SnapshotFlush, SnapshotWriter
 from tidelog.log.file_names import CORRUPT_SUFFIX
@@ -185,7 +185,9 @@ class Quorum(QuorumCore):
         elif self.lacks_base:
             self._exchange.reader.begin_at_zero()
         read_history(self, 0 if content is None else content.snapshot_id.end_offset)
-        if self.must_catch_up and set(self.voters) == {self.own_id}:
+        if self.lacks_base:
+            do_without_base(self)
+        if self.must_catch_up and self.is_alone:
             path = f"{self.env.disk.root}/{self.log.path}"
             raise UsageError(
                 f"the metadata log in `{path}` is damaged, and this is the only voter",

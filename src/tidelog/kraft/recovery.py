@@ -29,10 +29,7 @@ from tidelog.log.log import Log
 
 
 def recover(core: QuorumCore) -> SnapshotContent | None:
-    """Brings log and snapshots together; returns the snapshot to begin from, if any.
-
-    Raises `UsageError` when nothing can give this replica its state back.
-    """
+    """Brings log and snapshots together; returns the snapshot to begin from, if any."""
     content = _load_newest(core)
     base = None if content is None else content.snapshot_id
     if content is not None:
@@ -54,8 +51,7 @@ def recover(core: QuorumCore) -> SnapshotContent | None:
             core.log.update_high_watermark(core.high_watermark)
         _align_log_start(core)
         return content
-    if core.log.log_start_offset > 0:
-        _report_missing_base(core)
+    core.lacks_base = core.log.log_start_offset > 0
     return None
 
 
@@ -91,13 +87,14 @@ def _align_log_start(core: QuorumCore) -> None:
     log.maybe_raise_log_start_offset(earliest.end_offset)
 
 
-def _report_missing_base(core: QuorumCore) -> None:
+def do_without_base(core: QuorumCore) -> None:
+    """The log lacks what came before it. Raises `UsageError` when no other replica has it."""
     start = core.log.log_start_offset
     problem = (
         f"the metadata log in `{core.env.disk.root}` begins at offset `{start}` and there is no "
         "sound snapshot of what came before"
     )
-    if not core.peers:
+    if core.is_alone:
         raise UsageError(
             problem,
             "restore a `.checkpoint` file from a backup; this node is the only voter, no other "
@@ -112,4 +109,3 @@ def _report_missing_base(core: QuorumCore) -> None:
         log_end=core.log.log_end_offset,
     )
     core.snapshots.forget_before(start, "ends below the log's start")
-    core.lacks_base = True

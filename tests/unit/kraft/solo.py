@@ -62,6 +62,8 @@ class Solo:
         config: QuorumConfig | None = None,
         own_id: int = OWN_ID,
         seed: int = 1,
+        endpoints: tuple[Endpoint, ...] = (),
+        bootstrap: tuple[Endpoint, ...] = (),
     ) -> None:
         self.disk = MemoryDisk()
         self.disk.make_dir(str(METADATA_PARTITION))
@@ -84,7 +86,10 @@ class Solo:
         for epoch in log_epochs:
             self.log.append_as_follower(self.next_batch(epoch), epoch)
         self._arguments: dict[str, object] = {
-            "identity": VoterIdentity(own_id, Uuid(own_id.to_bytes(16, "big")), CLUSTER_ID),
+            "identity": VoterIdentity(
+                own_id, Uuid(own_id.to_bytes(16, "big")), CLUSTER_ID, endpoints
+            ),
+            "bootstrap": bootstrap,
             "voters": voters,
             "config": config if config is not None else QuorumConfig(),
             "env": QuorumEnv(self.disk, self.effects, Prng(seed), trace),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.unit.kraft.solo import Solo, fetched
+from tests.unit.kraft.solo import Solo, fetched, voters_of
 from tidelog.errors import UsageError
 from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot, SnapshotId
 from tidelog.kraft.quorum_state import RoleName
@@ -23,9 +23,17 @@ class Left:
     snapshots: tuple[tuple[int, int], ...] = ()
     damaged: tuple[tuple[int, int], ...] = field(default=())
     voter_count: int = 3
+    bootstrap: tuple[int, ...] = ()
+    """The numbers of the nodes at the bootstrap servers."""
 
     def start(self) -> Solo:
-        solo = Solo(log_epochs=self.epochs, voter_count=self.voter_count)
+        addresses = {number: voter.endpoints[0] for number, voter in voters_of(3).items()}
+        solo = Solo(
+            log_epochs=self.epochs,
+            voter_count=self.voter_count,
+            endpoints=(addresses[1],) if self.bootstrap else (),
+            bootstrap=tuple(addresses[number] for number in self.bootstrap),
+        )
         if self.epochs:
             solo.log.update_high_watermark(self.log_start)
             solo.log.maybe_raise_log_start_offset(self.log_start)
@@ -139,6 +147,34 @@ def test_a_quorum_of_one_without_its_state_refuses_to_start() -> None:
     """Goal: no other node has the metadata; going on would lose it silently."""
     with pytest.raises(UsageError, match="begins at offset `4`"):
         Left((1,) * 9, log_start=4, damaged=((4, 1),), voter_count=1).start()
+
+
+@pytest.mark.parametrize("lacks_records", [False, True])
+def test_a_voter_that_has_lost_the_record_of_the_voters_asks_the_bootstrap_servers(
+    lacks_records: bool,
+) -> None:
+    """Goal: where the set is in the log, damage may take the record that names it. A quorum of one
+    is one only if no bootstrap server is another node (seed 1686078749 on damaged disks: a voter of
+    three refused to start)."""
+    left = Left((1,) * 9, log_start=4, damaged=((4, 1),), voter_count=0, bootstrap=(1, 2, 3))
+    if lacks_records:
+        left = Left((1,) * 9, voter_count=0, bootstrap=(1, 2, 3))
+
+    def start() -> Solo:
+        solo = left.start()
+        if lacks_records:
+            solo.make_quorum()
+            solo.quorum.distrust_log()
+            solo.start()
+        return solo
+
+    solo = start()
+    assert not solo.core.voters and solo.core.may_only_follow
+    asked = [solo.core.draw_probe_peer() for _ in range(20)]
+    assert {solo.core.addresses.of(peer).host for peer in asked if peer is not None} > {"n2"}
+    left.bootstrap = (1,)
+    with pytest.raises(UsageError):
+        start()
 
 
 def test_what_formatting_left_is_not_handed_out() -> None:

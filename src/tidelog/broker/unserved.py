@@ -24,7 +24,7 @@ from zlib import crc32
 from tidelog.env.disk import Disk
 from tidelog.errors import CorruptBatch, ProtocolError, StorageError
 from tidelog.kraft.snapshot_format import parse_snapshot_name, read_snapshot, snapshot_name
-from tidelog.log.file_names import LOG_SUFFIX, offset_name
+from tidelog.log.file_names import LOG_SUFFIX, offset_name, offset_of
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -153,14 +153,15 @@ def _values(disk: Disk) -> Iterator[tuple[str, int, bytes]]:
     Raises `StorageError` for a damaged snapshot."""
     end_offset = 0
     for path, data in _metadata_files(disk):
-        snapshot_id = parse_snapshot_name(path.rpartition("/")[2])
+        name = path.rpartition("/")[2]
+        snapshot_id = parse_snapshot_name(name)
         try:
             if snapshot_id is not None:
                 end_offset = snapshot_id.end_offset
                 for value in read_snapshot(data, snapshot_id).records:
                     yield path, end_offset - 1, value
             else:
-                for offset, value in _of_segment(data):
+                for offset, value in _of_segment(data, offset_of(name)):
                     if offset >= end_offset:
                         yield path, offset, value
         except CorruptBatch as error:
@@ -169,8 +170,12 @@ def _values(disk: Disk) -> Iterator[tuple[str, int, bytes]]:
             return
 
 
-def _of_segment(data: bytes) -> Iterator[tuple[int, bytes]]:
+def _of_segment(data: bytes, due: int) -> Iterator[tuple[int, bytes]]:
+    """What begins at another offset than the one that is `due` may be sound, and of another log."""
     for position, header in iter_headers(data):
+        if header.base_offset != due:
+            raise CorruptBatch(f"offset {header.base_offset} where {due} was due")
+        due = header.last_offset + 1
         if header.is_control:
             continue
         if not verify_crc(data, position):

@@ -149,3 +149,15 @@ def test_damage_is_not_another_format() -> None:
     torn = bytearray(NEWER)
     torn[-1] ^= 1
     assert list(hindrances(disk_with(log=bytes(torn)))) == []
+
+
+def test_a_page_of_another_log_is_not_newer_metadata() -> None:
+    """Seed 1686078723 on damaged disks: a misdirected write put a page of a topic over the
+    metadata log. Their checksums are right, their offsets are not those that are due; the voter
+    refused to start for good."""
+    values = [Record(WALL_MS, None, b"\x01\x7f\x00")]
+    for offset in (SNAPSHOT.end_offset - 1, SNAPSHOT.end_offset + 1):
+        other = build_batch(values, base_offset=offset, leader_epoch=1)
+        assert list(hindrances(disk_with(log=other))) == []
+        behind = logged(GONE) + build_batch(values, base_offset=offset + 1, leader_epoch=1)
+        assert list(hindrances(disk_with(log=behind))) == []

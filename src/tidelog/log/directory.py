@@ -258,8 +258,9 @@ class LogDirectory:
             )
             yield LOG_LOADING_WORK
             return
-        if is_metadata and not start.clean:
-            checkpoints = self.flushed_end.applied_to(checkpoints, start.checkpoints_are_sound)
+        if is_metadata:
+            may_be_cut = start.checkpoints_are_sound and not start.clean
+            checkpoints = self.flushed_end.applied_to(checkpoints, may_be_cut=may_be_cut)
         opening = opened(
             self._env,
             partition,

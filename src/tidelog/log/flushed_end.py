@@ -47,11 +47,12 @@ class FlushedEnd:
         # Open from the first note on.
         self._file: File | None = None
 
-    def applied_to(self, checkpoints: Checkpoints, are_sound: bool) -> Checkpoints:
-        """The checkpoints of the log after an unclean end, with a recovery point that says how far
-        it was durable for sure. `are_sound`: all checkpoints could be read."""
+    def applied_to(self, checkpoints: Checkpoints, *, may_be_cut: bool) -> Checkpoints:
+        """The checkpoints of the log, with a recovery point that says how far it was durable for
+        sure. `may_be_cut`: the log may have been cut since they were written, as before an unclean
+        end. Where one could not be read the high watermark is no bound."""
         durable_end = checkpoints.recovery_point
-        if are_sound:
+        if may_be_cut:
             # A voter truncates only above the high watermark, and writes no checkpoint then.
             durable_end = min(durable_end, checkpoints.high_watermark)
         return checkpoints._replace(recovery_point=max(durable_end, self.read()))

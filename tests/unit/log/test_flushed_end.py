@@ -4,13 +4,15 @@ import pytest
 
 from tests.unit.log.harness import DIRECTORY_ID, WALL_MS, batch
 from tidelog.config import LogConfig
-from tidelog.env.effects import EffectQueue, Flush
+from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
+from tidelog.log.checkpoint import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE, CleanShutdown
 from tidelog.log.directory import LogDirectory
 from tidelog.log.flushed_end import FLUSHED_END_FILE, FlushedEnd
 from tidelog.log.identity import format_directory
 from tidelog.log.log import Log
+from tidelog.log.pieces import finish
 from tidelog.log.values import Checkpoints
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID
 from tidelog.sim.engine.disk import ProcessKilled, SimDisk
@@ -88,7 +90,7 @@ def test_the_file_begins_anew_before_it_is_large() -> None:
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "are_sound", "claimed"),
+    ("checkpoints", "may_be_cut", "claimed"),
     [
         (Checkpoints(recovery_point=90, high_watermark=95), True, 90),
         (Checkpoints(recovery_point=90, high_watermark=80), True, 80),
@@ -97,12 +99,12 @@ def test_the_file_begins_anew_before_it_is_large() -> None:
     ],
 )
 def test_notes_and_checkpoints_together(
-    checkpoints: Checkpoints, are_sound: bool, claimed: int
+    checkpoints: Checkpoints, may_be_cut: bool, claimed: int
 ) -> None:
     """Goal: what either shows was durable. Of the checkpoints the high watermark bounds the
-    recovery point, unless a file cannot be read: that is damage already."""
+    recovery point where the log may have been cut since."""
     flushed_end = FlushedEnd(noted(20), str(METADATA_PARTITION))
-    applied = flushed_end.applied_to(checkpoints, are_sound)
+    applied = flushed_end.applied_to(checkpoints, may_be_cut=may_be_cut)
     assert applied == checkpoints._replace(recovery_point=claimed)
 
 
@@ -146,10 +148,21 @@ class Voter:
             self.log.append_as_leader(batch(), 1, WALL_MS)
         if flushed:
             self.log.request_flush()
-            for effect in self.effects.take():
-                if isinstance(effect, Flush):
-                    self.disk.sync(effect.file)
-                    self.log.on_flushed(effect.subject)
+            self.carry_out()
+
+    def carry_out(self) -> None:
+        """What a driver does."""
+        for effect in self.effects.take():
+            if isinstance(effect, Replace):
+                self.disk.replace(effect.path, effect.data)
+            elif isinstance(effect, Flush):
+                self.disk.sync(effect.file)
+                self.log.on_flushed(effect.subject)
+
+    def stop(self) -> None:
+        """A clean stop."""
+        self.directory.close_cleanly(CleanShutdown(1))
+        self.carry_out()
 
 
 def test_flipped_after_a_kill() -> None:
@@ -191,3 +204,21 @@ def test_a_cut_lowers_the_claim_first(cut_to: int) -> None:
         voter.start()
         assert not voter.is_damaged, fuse
     pytest.fail("the process never got to the end")
+
+
+def test_what_is_gone_stays_known_through_a_clean_stop() -> None:
+    """MemoryComesBackFirst (seed 1686078918 on damaged disks). Goal: a voter that has not got back
+    what it lost knows that after a clean stop too, though both checkpoints were lost meanwhile."""
+    voter = Voter()
+    voter.write(6, flushed=True)
+    voter.disk.flip_bit(LOG, 8 * 70)
+    voter.start()
+    assert voter.is_damaged
+    finish(
+        voter.directory.repaired(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
+    )
+    voter.stop()
+    for name in (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE):
+        voter.disk.replace(name, b"bad")
+    voter.start()
+    assert voter.is_damaged

@@ -1,9 +1,9 @@
 """ImageIsFoldOfLog (I18): the image of each node is the fold of the committed metadata log up to
 its offset; so images at the same offset are equal on all nodes.
 
-The log is read from the files of the disks, each committed batch once, and replayed in its order on
-the empty image. Every image that any node came to is compared: with the fold, or with the first one
-seen at its offset until the fold gets there.
+The log is read from the files of sound disks, each committed batch once, and replayed in its order
+on the empty image. Every image that any node came to is compared: with the fold, or with the first
+one seen at its offset until the fold gets there.
 
 Retention may take a part of the log from all disks between two looks; from there on the fold goes
 on from an image of a node, which at that time was equal to all others at its offset. Left out is
@@ -65,7 +65,7 @@ class ImageIsFoldOfLog(Checker):
     def look(self, evidence: Evidence) -> None:
         """Folds what was committed since the last time."""
         for host in evidence.world.hosts.values():
-            if host.node is None:
+            if host.node is None or host.disk.damaged:
                 continue
             high_watermark = host.node.broker.quorum.high_watermark
             if high_watermark > self._fold.offset + 1:

@@ -20,8 +20,10 @@ from tidelog.log.file_names import (
     TIME_INDEX_SUFFIX,
     offset_of,
 )
+from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
+from tidelog.log.values import Checkpoints
 from tidelog.model import INTERNAL_TOPICS, METADATA_PARTITION, TopicPartition
 from tidelog.records.batch import batch_size_at, read_header, verify_crc
 
@@ -79,6 +81,7 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
     cleaned = _offsets_in(disk, checkpoint.CLEANER_FILE)
     recovery_points = _offsets_in(disk, checkpoint.RECOVERY_POINT_FILE)
     log_starts = _offsets_in(disk, checkpoint.LOG_START_FILE)
+    high_watermarks = _offsets_in(disk, checkpoint.HIGH_WATERMARK_FILE)
     for name in disk.list_dir():
         partition = parse_partition_name(name)
         if partition is not None:
@@ -91,8 +94,12 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
                     recovery_points.get(partition, 0),
                 )
                 complaints += _scrub_epochs(files, batches, log_start, claimed_to)
-                if partition != METADATA_PARTITION:
-                    complaints += _scrub_end(files, batches, claimed_to)
+                if partition == METADATA_PARTITION:
+                    mark = high_watermarks.get(partition, 0)
+                    known = Checkpoints(recovery_point=claimed_to, high_watermark=mark)
+                    known = FlushedEnd(disk, name).applied_to(known, may_be_cut=True)
+                    claimed_to = known.recovery_point
+                complaints += _scrub_end(files, batches, claimed_to)
             found += (f"{name}/{complaint}" for complaint in complaints)
     return found
 
@@ -199,8 +206,7 @@ def _scrub_end(
     files: Mapping[str, bytes], batches: list[ScrubbedBatch], claimed_to: int
 ) -> Iterator[str]:
     """The log reaches what the recovery point claims (*ClaimBeforeCut*). A file that is gone from
-    under a process may have left nothing else behind (seed 86543929). Of the metadata log the claim
-    may be old: a voter cuts without a checkpoint."""
+    under a process may have left nothing else behind (seed 86543929)."""
     ends = [offset_of(name) for name in files if _is_kind(name, LOG_SUFFIX)]
     ends += [batch.last_offset + 1 for batch in batches[-1:]]
     end = max(ends, default=0)

@@ -329,7 +329,8 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         copiers=0,
         readers=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
-        damaged_files=("data",),
+        # A voter without `quorum-state` refuses to start: an operator's case (P6).
+        damaged_files=("data", "metadata log"),
         restart_at_end=True,
     )
 

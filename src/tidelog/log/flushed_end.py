@@ -50,7 +50,7 @@ class FlushedEnd:
     def applied_to(self, checkpoints: Checkpoints, *, may_be_cut: bool) -> Checkpoints:
         """The checkpoints of the log, with a recovery point that says how far it was durable for
         sure. `may_be_cut`: the log may have been cut since they were written, as before an unclean
-        end. Where one could not be read the high watermark is no bound."""
+        end. Where one could not be read the high watermark does not bound anything."""
         durable_end = checkpoints.recovery_point
         if may_be_cut:
             # A voter truncates only above the high watermark, and writes no checkpoint then.

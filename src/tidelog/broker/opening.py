@@ -194,8 +194,9 @@ def _format(disk: Disk, identity: DirectoryIdentity) -> None:
 
 
 def _open_metadata_log(config: NodeConfig, directory: LogDirectory) -> None:
-    # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay.
-    if not directory.is_sound(METADATA_PARTITION):
+    # The whole metadata log is read anyway. Damage must be found now, not in the middle of replay;
+    # what a repair leaves may be damaged, too.
+    while not directory.is_sound(METADATA_PARTITION):
         finish(
             directory.repaired(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
         )

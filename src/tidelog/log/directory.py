@@ -426,7 +426,7 @@ class LogDirectory:
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         if remember:
-            self.remembered[topic_partition] = damage
+            self.remembered.setdefault(topic_partition, damage)
         self.checkpoint_recovery_points()
         return log
 

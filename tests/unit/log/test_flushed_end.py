@@ -111,8 +111,9 @@ def test_notes_and_checkpoints_together(
 class Voter:
     """The metadata log on a disk that may end the process."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: LogConfig | None = None) -> None:
         self.disk = SimDisk("voter")
+        self.config = config or LogConfig()
         self.effects = EffectQueue()
         format_directory(self.disk, cluster_id="c", node_id=1, directory_id=DIRECTORY_ID)
         self.start()
@@ -129,18 +130,25 @@ class Voter:
             self.disk,
             effects=self.effects,
             trace=trace,
-            default_config=LogConfig(),
+            default_config=self.config,
             wall_ms=WALL_MS,
         )
         if METADATA_PARTITION in self.directory.damaged:
             return
         if METADATA_PARTITION not in self.directory.logs:
-            self.directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig())
+            self.directory.create(METADATA_PARTITION, METADATA_TOPIC_ID, self.config)
         self.log.note_flushes(self.directory.flushed_end)
 
     @property
     def is_damaged(self) -> bool:
         return METADATA_PARTITION in self.directory.damaged
+
+    def repair(self) -> None:
+        """Removes what is bad and all behind it."""
+        repaired = self.directory.repaired(
+            METADATA_PARTITION, METADATA_TOPIC_ID, self.config, remember=True
+        )
+        finish(repaired)
 
     def write(self, count: int, *, flushed: bool) -> None:
         """Appends batches of one record; the driver answers the flush, if there is one."""
@@ -214,11 +222,28 @@ def test_what_is_gone_stays_known_through_a_clean_stop() -> None:
     voter.disk.flip_bit(LOG, 8 * 70)
     voter.start()
     assert voter.is_damaged
-    finish(
-        voter.directory.repaired(METADATA_PARTITION, METADATA_TOPIC_ID, LogConfig(), remember=True)
-    )
+    voter.repair()
     voter.stop()
     for name in (RECOVERY_POINT_FILE, HIGH_WATERMARK_FILE):
         voter.disk.replace(name, b"bad")
     voter.start()
     assert voter.is_damaged
+
+
+def test_a_second_repair_keeps_the_first_end() -> None:
+    """MemoryComesBackFirst (seed 227705537 on damaged disks: the log that was left after a repair
+    was damaged as well, and the voter did not start). Goal: the end from before both is kept."""
+    voter = Voter(LogConfig(segment_bytes=200))
+    voter.write(12, flushed=True)
+    bases = [segment.base_offset for segment in voter.log.segments]
+    assert len(bases) > 4
+    for base in (bases[1], bases[-1]):
+        voter.disk.flip_bit(f"{METADATA_PARTITION}/{base:020}.log", 8 * 70)
+    voter.start()
+    ends = []
+    while not voter.directory.is_sound(METADATA_PARTITION):
+        voter.repair()
+        ends.append(voter.log.log_end_offset)
+    assert ends == [bases[-1], bases[1]]
+    known = voter.directory.remembered[METADATA_PARTITION].checkpoints
+    assert known.recovery_point == 12

@@ -5,13 +5,15 @@ few that matter more. Nothing is reported; a damaged file keeps its name and its
 
 A batch does not say which partition it is of. So a page of another log that begins with the very
 offset that was there has a first batch that is sound to every checksum, Kafka's too, whatever its
-length. Such a page is lost at its own place, and does not arrive at the other one.
+length. Nor does a topic id say whose it is, once its topic is deleted. Such a page is lost at its
+own place, and does not arrive at the other one.
 """
 
 from typing import Final
 
 from tidelog.env.crash_image import PAGE_BYTES, Content
 from tidelog.env.prng import Prng
+from tidelog.log.checkpoint import PARTITION_METADATA_FILE
 from tidelog.sim.engine.disk import SPARED_FILES, SimDisk, flipped
 from tidelog.sim.scenarios.fault_kinds import DiskFault
 
@@ -77,8 +79,11 @@ def _damage_file(disk: SimDisk, fault: DiskFault, prng: Prng, path: str, others:
 
 
 def _passes_for(page: bytes, content: Content, place: int, paths: tuple[str, str]) -> bool:
-    """Whether no checksum distinguishes the page from what is there: a page of a log over another
-    log, and the batch that begins with it has the offset of the one there."""
+    """Whether nothing distinguishes the page from what is there: a page of a log over another log,
+    and the batch that begins with it has the offset of the one there; or the topic id of another
+    log, which may be that of a deleted topic (seed 227705581)."""
+    if all(path.endswith(PARTITION_METADATA_FILE) for path in paths):
+        return True
     is_log = all(path.endswith(".log") for path in paths)
     return is_log and page[:BASE_OFFSET_BYTES] == content.data[place : place + BASE_OFFSET_BYTES]
 

@@ -313,6 +313,13 @@ def on_several_disks(swarm: Swarm, prng: Prng) -> Swarm:
     )
 
 
+DAMAGED_METADATA: Final = (
+    *("log", "index", "timeindex", "snapshot", "checkpoint"),
+    *("leader-epoch-checkpoint", "flushed-end"),
+)
+"""By suffix or name. A voter without `quorum-state` refuses to start: an operator's case (P6)."""
+
+
 def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
     """Three copies, bytes that change by themselves, and no more than P4 allows beside it."""
     return replace(
@@ -329,8 +336,7 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         copiers=0,
         readers=0,
         # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
-        # A voter without `quorum-state` refuses to start: an operator's case (P6).
-        damaged_files=("data", "metadata log"),
+        damaged_files=("data", *(f"metadata {kind}" for kind in DAMAGED_METADATA)),
         restart_at_end=True,
     )
 

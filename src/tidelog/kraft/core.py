@@ -248,7 +248,7 @@ class QuorumCore:
 
     def draw_first_wait(self, now: Instant) -> Instant:
         """The wait of this replica for its turn to ask for votes."""
-        return self.timers.draw_first_wait(now, is_alone=not self.peers)
+        return self.timers.draw_first_wait(now, has_no_peer=not self.peers)
 
     def draw_probe_peer(self) -> int | None:
         """The replica to ask next for the leader."""

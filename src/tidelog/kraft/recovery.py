@@ -11,10 +11,12 @@ brought together here, in this order:
 3. A log that begins above offset 0 begins at a snapshot (*SnapshotAtLogStart*), and snapshots
    that end below it are of no use.
 
-When no snapshot is left for a log that does not begin at 0, the state cannot be rebuilt here. The
-log itself is sound: the replica keeps it, votes and replicates with it, but never asks for votes,
-because no replica could give a leader its state, and it asks the leader for a snapshot
-(*BaseBeforeLeading*). A quorum of one has no other replica to ask and refuses to start.
+All that is `recover`. When no snapshot is left for a log that does not begin at 0, the state cannot
+be rebuilt here. Whether another replica has it is said by the records of the log, so the caller
+reads them first and then calls `do_without_base`. The log itself is sound: the replica keeps it,
+votes and replicates with it, but never asks for votes, because no replica could give a leader its
+state, and it asks the leader for a snapshot (*BaseBeforeLeading*). A quorum of one has no other
+replica to ask and refuses to start.
 
 Source: KIP-630; Kafka's `KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`.
 """

@@ -43,9 +43,9 @@ class ElectionTimers:
         timeout_ms = self._config.election_timeout_ms
         return Instant(now + self._prng.between(timeout_ms, 2 * timeout_ms - 1))
 
-    def draw_first_wait(self, now: Instant, *, is_alone: bool) -> Instant:
+    def draw_first_wait(self, now: Instant, *, has_no_peer: bool) -> Instant:
         """The wait of a replica for its turn to ask for votes; the only voter does not wait."""
-        if is_alone:
+        if has_no_peer:
             return now
         if self.has_known_leader:
             return self.draw_election_timeout(now)

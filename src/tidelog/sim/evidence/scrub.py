@@ -23,7 +23,6 @@ from tidelog.log.file_names import (
 from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot
-from tidelog.log.values import Checkpoints
 from tidelog.model import INTERNAL_TOPICS, METADATA_PARTITION, TopicPartition
 from tidelog.records.batch import batch_size_at, read_header, verify_crc
 
@@ -95,10 +94,9 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
                 )
                 complaints += _scrub_epochs(files, batches, log_start, claimed_to)
                 if partition == METADATA_PARTITION:
-                    mark = high_watermarks.get(partition, 0)
-                    known = Checkpoints(recovery_point=claimed_to, high_watermark=mark)
-                    known = FlushedEnd(disk, name).applied_to(known, may_be_cut=True)
-                    claimed_to = known.recovery_point
+                    # A voter cuts only above its high watermark, and writes no checkpoint then.
+                    claimed_to = min(claimed_to, high_watermarks.get(partition, 0))
+                    claimed_to = max(claimed_to, FlushedEnd(disk, name).read())
                 complaints += _scrub_end(files, batches, claimed_to)
             found += (f"{name}/{complaint}" for complaint in complaints)
     return found

@@ -335,7 +335,6 @@ def on_damaged_disks(swarm: Swarm, prng: Prng) -> Swarm:
         sharers=0,
         copiers=0,
         readers=0,
-        # A voter whose own metadata is damaged refuses to start: an operator's case (P6).
         damaged_files=("data", *(f"metadata {kind}" for kind in DAMAGED_METADATA)),
         restart_at_end=True,
     )

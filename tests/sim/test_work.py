@@ -113,6 +113,10 @@ def test_a_turn_costs_what_was_done_in_it():
         Work.METADATA_REPLAYED: 1,
     }
     assert loop.turn_us == 1_000 + 3 * sum(COSTS_US[row] * count for row, count in rows.items())
+    # What a snapshot replaces was neither copied nor replayed.
+    loop.end_turn(0, 0, 0, decided=5_012, replayed=5_003, snapshot_end=5_000)
+    rows = {Work.TURN: 1, Work.METADATA_DECIDED: 12, Work.METADATA_REPLAYED: 3}
+    assert loop.turn_us == 3 * sum(COSTS_US[row] * count for row, count in rows.items())
     # A log that was cut takes no work back.
     loop.end_turn(0, 0, 0, decided=0, replayed=8)
     assert loop.turn_us == 3 * COSTS_US[Work.TURN]

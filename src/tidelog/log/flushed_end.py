@@ -16,7 +16,8 @@ Each note is eight bytes, the offset, and a CRC-32 of them. The last sound one c
 begins with the boot id and a line feed. Apache Kafka does not look at a file of this name.
 
 Left out: systems that do not say which boot it is (all but Linux), where the checkpoints alone
-decide; damage and a power cut within the minute after a checkpoint.
+decide; within the minute after a checkpoint, damage and a power cut, or damage to the log and to
+this file.
 
 Source: Alagappan et al., "Protocol-Aware Recovery" (FAST '18), which keeps such a witness on the
 device.

@@ -138,8 +138,14 @@ class Driver:
             disk_us += disk.spent_us
             disk.spent_us = 0
         decided, replayed = _metadata_ends(host)
-        now = self._simulation.now
-        return loop.end_turn(now, disk_us, len(emitted), decided=decided, replayed=replayed)
+        return loop.end_turn(
+            self._simulation.now,
+            disk_us,
+            len(emitted),
+            decided=decided,
+            replayed=replayed,
+            snapshot_end=_snapshot_end(host),
+        )
 
     def _keep_busy(self, host: Host, emitted: list[effects.Effect], over_at: int) -> bool:
         """Keeps effects back until the turn is over; False when it is over in this millisecond."""
@@ -303,6 +309,13 @@ def _metadata_ends(host: Host) -> tuple[int, int]:
     assert host.node is not None, f"{host.name} has no process"
     broker = host.node.broker
     return broker.quorum.log_end_offset, broker.image.offset
+
+
+def _snapshot_end(host: Host) -> int:
+    """Exclusive end of what the newest snapshot on a node's disk replaces."""
+    assert host.node is not None, f"{host.name} has no process"
+    snapshot_id = host.node.broker.quorum.latest_snapshot
+    return 0 if snapshot_id is None else snapshot_id.end_offset
 
 
 def _as_read(waiting: list[effects.Input]) -> list[effects.Input]:

@@ -14,7 +14,8 @@ a millisecond is carried over to the next one, so many short turns keep a node a
 turn does.
 
 Left out: what is not in the table is free, above all the partitions within one request (a fetch of
-thousands of partitions costs what its bytes do) and the processor's share of other processes.
+thousands of partitions costs what its bytes do), the records of a snapshot, which are read in
+slices, and the processor's share of other processes.
 Flushes are not in here: another thread carries them out, and the driver draws how long they take.
 """
 
@@ -188,17 +189,27 @@ class EventLoop(Generic[T]):
         self.spent_us += self._costs[Work.ROLE_CHANGE]
 
     def end_turn(
-        self, now: int, disk_us: int, effect_count: int, *, decided: int, replayed: int
+        self,
+        now: int,
+        disk_us: int,
+        effect_count: int,
+        *,
+        decided: int,
+        replayed: int,
+        snapshot_end: int = 0,
     ) -> int:
         """Adds up what the turn has cost; returns the time at which it is over. `decided` and
-        `replayed` are the ends of the metadata log and of the image behind it."""
+        `replayed` are the ends of the metadata log and of the image behind it. Neither came record
+        by record below `snapshot_end`, if it was not there before."""
         costs = self._costs
         spent_us = self.spent_us + disk_us + costs[Work.TURN] + effect_count * costs[Work.EFFECT]
         if decided != self._decided:
-            spent_us += max(0, decided - self._decided) * costs[Work.METADATA_DECIDED]
+            before = max(self._decided, snapshot_end)
+            spent_us += max(0, decided - before) * costs[Work.METADATA_DECIDED]
             self._decided = decided
         if replayed != self._replayed:
-            spent_us += max(0, replayed - self._replayed) * costs[Work.METADATA_REPLAYED]
+            before = max(self._replayed, snapshot_end)
+            spent_us += max(0, replayed - before) * costs[Work.METADATA_REPLAYED]
             self._replayed = replayed
         self.spent_us = 0
         self._read.clear()

@@ -303,11 +303,21 @@ class _Loader:
             self.segments[-1].txn_index.may_exist = name in found
             yield SEGMENT_LOADING_WORK
         if not bases:
+            self._check_was_empty(found)
             # Only the file's name says where an empty log begins, unless it begins at 0.
             start = self.checkpoints.log_start_offset
             self.segments.append(self._open_segment(start, is_new=start == 0))
         snapshots = offsets_in(self.names, SNAPSHOT_SUFFIX).values()
         return ProducerSnapshots(self.env.disk, self.path, snapshots)
+
+    def _check_was_empty(self, found: dict[str, int]) -> None:
+        """Raises `LogDamaged` where a log without a segment had one: a clean stop leaves no index
+        without its log, and no producer snapshot of records that are not there (seed 462135431)."""
+        if self.clean or not self.checkpoints.complete:
+            start = self.checkpoints.log_start_offset
+            snapshots = offsets_in(self.names, SNAPSHOT_SUFFIX).values()
+            if found or max(snapshots, default=start) > start:
+                raise LogDamaged(f"`{self.path}` is damaged: no segment is left", start)
 
     def _open_segment(self, base_offset: int, *, is_new: bool = False) -> Segment:
         segment = Segment(self.env.disk, self.path, base_offset, self.config, is_new=is_new)

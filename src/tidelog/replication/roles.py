@@ -37,7 +37,13 @@ from tidelog.replication.delete_path import DeletePath
 from tidelog.replication.events import roles as events
 from tidelog.replication.fetch_path import FetchPath
 from tidelog.replication.fetchers import Fetchers
-from tidelog.replication.hosting import Host, has_other_leader, is_damaged_id, is_unknown_id
+from tidelog.replication.hosting import (
+    Host,
+    has_other_leader,
+    is_damaged_id,
+    is_unknown_id,
+    may_come_back,
+)
 from tidelog.replication.isr_updates import IsrUpdates
 from tidelog.replication.messages import DirectoryOffline, LogDirFailed
 from tidelog.replication.partition import Partition
@@ -197,7 +203,8 @@ class Roles:
                 self.quarantine.reports.report(key, topic_id, LOST_DIRECTORY)
                 self.env.trace.event(events.ReplicaOutOfReach(partition=key))
                 return None
-            if directories.place_of(wanted) is None:
+            is_awaited = directories.offline and may_come_back(image, self.env.node_id)
+            if is_awaited or directories.place_of(wanted) is None:
                 self.env.trace.event(events.ReplicaOutOfReach(partition=key))
                 return None
             return directories.create(key, topic_id, config, wanted)

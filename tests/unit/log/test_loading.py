@@ -803,6 +803,26 @@ def test_a_lost_head_is_damage_unless_it_was_deleted() -> None:
     assert list(bench.directory.damaged) == [PARTITION]
 
 
+@pytest.mark.parametrize("witness", [".index", ".snapshot"])
+def test_a_log_whose_only_segment_is_gone_is_damaged(witness: str) -> None:
+    """Goal: P4; one file beside it is enough, where neither a recovery point nor the epochs say
+    that there were records (seed 462135431)."""
+    bench = LogBench()
+    for index in range(3):
+        each = batch(producer_id=9, producer_epoch=0, sequence=index)
+        bench.log.append_as_leader(each, 0, WALL_MS)
+    bench.stop()
+    kept = [name for name in bench.disk.list_dir(str(PARTITION)) if name.endswith(witness)]
+    assert kept
+    for name in bench.disk.list_dir(str(PARTITION)):
+        if name not in (*kept, "partition.metadata"):
+            bench.disk.delete(f"{PARTITION}/{name}")
+    bench.disk.replace("recovery-point-offset-checkpoint", b"")
+    with pytest.raises(KeyError):
+        bench.reopen()
+    assert list(bench.directory.damaged) == [PARTITION]
+
+
 @pytest.mark.parametrize(
     ("checkpoints", "beside", "start"),
     [

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tidelog.metadata.delta import MetadataDelta
-from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
+from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from tidelog.metadata.records import TopicRecord
-from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
+from tidelog.model import LOST_DIRECTORY, ZERO_TOPIC_ID, TopicId, TopicPartition, Uuid
 from tidelog.replication.hosting import (
     Host,
     Step,
@@ -16,6 +16,7 @@ from tidelog.replication.hosting import (
     decide_step,
     is_damaged_id,
     is_in_force,
+    may_come_back,
     placed_here,
 )
 from tidelog.sim.replicas.cluster import Cluster
@@ -77,6 +78,21 @@ def test_the_step_of_a_leader() -> None:
     assert Replica(1).after(leader=1) is Step.BEGIN_LEADING
     assert Replica(1).after(isr=(1,)) is Step.CHANGE_ISR
     assert Replica(1).after(replicas=(2,), isr=(2,), leader=2) is Step.DROP
+
+
+@pytest.mark.parametrize(
+    ("said", "leader", "waits"),
+    [
+        (LOST_DIRECTORY, -1, True),
+        (LOST_DIRECTORY, 1, True),
+        (LOST_DIRECTORY, 2, False),
+        (Uuid(bytes(range(16))), -1, False),
+    ],
+)
+def test_no_empty_log_takes_the_place_of_the_only_one(said: Uuid, leader: int, waits: bool) -> None:
+    """Where another replica leads, that one has what is committed."""
+    partition = PartitionImage((1, 2), (2,), leader, 3, 5, directories=(said, said))
+    assert may_come_back(partition, 1) == waits
 
 
 def test_the_step_of_a_follower() -> None:

@@ -83,6 +83,19 @@ def test_repeatable_read_of_what_is_gone():
         RepeatableRead().at_end(found)
 
 
+def test_repeatable_read_of_what_came_later():
+    found = evidence((0, "p:1"))
+    poll(found, 1, "p:2")
+    found.final_at = found.history.ops[-1].completed_at - 1
+    # There was no later reading.
+    RepeatableRead().at_end(found)
+    found.after_restart = {K: (Polled(0, "p:1"), Polled(1, "p:2"))}
+    RepeatableRead().at_end(found)
+    found.after_restart = {K: (Polled(0, "p:1"),)}
+    with rejects("RepeatableRead"):
+        RepeatableRead().at_end(found)
+
+
 def test_no_duplicates():
     NoDuplicates().at_end(evidence((0, "p:1"), (1, "p:2")))
     with rejects("NoDuplicates"):

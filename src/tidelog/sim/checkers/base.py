@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+from tidelog.env.instant import NEVER
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage
 from tidelog.replication.partition import Partition
 from tidelog.sim.engine.host import Host
@@ -22,6 +23,8 @@ class Evidence:
     history: History
     final: Mapping[Key, tuple[Polled, ...]] = field(default_factory=dict)
     """What a new consumer read from the beginning, at the end of the run."""
+    final_at: int = NEVER
+    """When that reading had ended. Records for which no producer waits may come later."""
     after_restart: Mapping[Key, tuple[Polled, ...]] = field(default_factory=dict)
     """What another one read after the last restart of all nodes, where there was one."""
     newest_image: MetadataImage = EMPTY_IMAGE

@@ -158,6 +158,7 @@ class ClusterRun:
         self._until("Liveness", self._is_level, limit_ms, self._what_is_not_level)
         self.workload.judge()
         self.evidence.final = self._read_all("final")
+        self.evidence.final_at = world.now
         if self.swarm.restart_at_end:
             self._restart_all()
             self.evidence.after_restart = self._read_all("again")

@@ -302,22 +302,22 @@ class _Loader:
             name = offset_name(base) + TXN_INDEX_SUFFIX
             self.segments[-1].txn_index.may_exist = name in found
             yield SEGMENT_LOADING_WORK
+        snapshots = offsets_in(self.names, SNAPSHOT_SUFFIX).values()
         if not bases:
-            self._check_was_empty(found)
             # Only the file's name says where an empty log begins, unless it begins at 0.
             start = self.checkpoints.log_start_offset
+            # A clean stop leaves no index without its log, and no producer snapshot of records that
+            # are not there (seed 462135431).
+            had_records = bool(found) or max(snapshots, default=start) > start
+            if had_records and self._all_was_durable:
+                raise LogDamaged(f"`{self.path}` is damaged: no segment is left", start)
             self.segments.append(self._open_segment(start, is_new=start == 0))
-        snapshots = offsets_in(self.names, SNAPSHOT_SUFFIX).values()
         return ProducerSnapshots(self.env.disk, self.path, snapshots)
 
-    def _check_was_empty(self, found: dict[str, int]) -> None:
-        """Raises `LogDamaged` where a log without a segment had one: a clean stop leaves no index
-        without its log, and no producer snapshot of records that are not there (seed 462135431)."""
-        if self.clean or not self.checkpoints.complete:
-            start = self.checkpoints.log_start_offset
-            snapshots = offsets_in(self.names, SNAPSHOT_SUFFIX).values()
-            if found or max(snapshots, default=start) > start:
-                raise LogDamaged(f"`{self.path}` is damaged: no segment is left", start)
+    @property
+    def _all_was_durable(self) -> bool:
+        """Whether no crash can have taken anything, or nothing shows what one can have taken."""
+        return self.clean or not self.checkpoints.complete
 
     def _open_segment(self, base_offset: int, *, is_new: bool = False) -> Segment:
         segment = Segment(self.env.disk, self.path, base_offset, self.config, is_new=is_new)
@@ -362,11 +362,7 @@ class _Loader:
         if self.has_fixed_head and begin < first_base:
             # Deletion at the head takes the indexes with the segments, and moves the first epoch.
             detail = f"the log began at {begin}, not at {first_base}"
-            if (
-                self.clean
-                or not self.checkpoints.complete
-                or begin < self.checkpoints.recovery_point
-            ):
+            if self._all_was_durable or begin < self.checkpoints.recovery_point:
                 raise self.segments[0].batches.damaged(detail)
             self.lacks_head = True
         path = f"{self.path}/{checkpoint.LEADER_EPOCH_FILE}"

@@ -12,6 +12,7 @@ from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.kraft.messages import SnapshotId
 from tidelog.limits import MAX_TURN_MS
 from tidelog.sim.checkers.turns import MOST_TURNS_AT_ONCE, BoundedTurn, QuorumStands, TimeGoesOn
 from tidelog.sim.engine.client import SimClient
@@ -114,7 +115,7 @@ def test_a_turn_costs_what_was_done_in_it():
     }
     assert loop.turn_us == 1_000 + 3 * sum(COSTS_US[row] * count for row, count in rows.items())
     # What a snapshot replaces was neither copied nor replayed.
-    loop.end_turn(0, 0, 0, decided=5_012, replayed=5_003, snapshot_end=5_000)
+    loop.end_turn(0, 0, 0, decided=5_012, replayed=5_003, snapshot=SnapshotId(5_000, 1))
     rows = {Work.TURN: 1, Work.METADATA_DECIDED: 12, Work.METADATA_REPLAYED: 3}
     assert loop.turn_us == 3 * sum(COSTS_US[row] * count for row, count in rows.items())
     # A log that was cut takes no work back.

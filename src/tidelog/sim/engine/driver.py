@@ -12,6 +12,7 @@ leave at its end, and inputs that arrive before it wait.
 
 from collections.abc import Callable
 
+from tidelog.broker.node import Node
 from tidelog.env import effects
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
@@ -120,7 +121,8 @@ class Driver:
         if host.loop is None:
             self.queue_tick(host)
             return
-        host.loop.begin_life(*_metadata_ends(host))
+        assert host.node is not None, f"{host.name} has no process"
+        host.loop.begin_life(*_metadata_ends(host.node))
         if not self._keep_busy(host, [], self._end_turn(host, host.loop, [])):
             self.queue_tick(host)
 
@@ -137,14 +139,15 @@ class Driver:
         for disk in host.disks:
             disk_us += disk.spent_us
             disk.spent_us = 0
-        decided, replayed = _metadata_ends(host)
+        assert host.node is not None, f"{host.name} has no process"
+        decided, replayed = _metadata_ends(host.node)
         return loop.end_turn(
             self._simulation.now,
             disk_us,
             len(emitted),
             decided=decided,
             replayed=replayed,
-            snapshot_end=_snapshot_end(host),
+            snapshot=host.node.broker.quorum.latest_snapshot,
         )
 
     def _keep_busy(self, host: Host, emitted: list[effects.Effect], over_at: int) -> bool:
@@ -304,18 +307,10 @@ class Driver:
                 self.deliver(host, life, effects.Flushed(work.subject))
 
 
-def _metadata_ends(host: Host) -> tuple[int, int]:
+def _metadata_ends(node: Node) -> tuple[int, int]:
     """The exclusive ends of a node's metadata log and of its image."""
-    assert host.node is not None, f"{host.name} has no process"
-    broker = host.node.broker
+    broker = node.broker
     return broker.quorum.log_end_offset, broker.image.offset
-
-
-def _snapshot_end(host: Host) -> int:
-    """Exclusive end of what the newest snapshot on a node's disk replaces."""
-    assert host.node is not None, f"{host.name} has no process"
-    snapshot_id = host.node.broker.quorum.latest_snapshot
-    return 0 if snapshot_id is None else snapshot_id.end_offset
 
 
 def _as_read(waiting: list[effects.Input]) -> list[effects.Input]:

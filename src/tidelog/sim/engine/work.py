@@ -25,6 +25,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from tidelog.env.memory_disk import Operation
+from tidelog.kraft.messages import SnapshotId
 
 T = TypeVar("T")
 
@@ -196,12 +197,13 @@ class EventLoop(Generic[T]):
         *,
         decided: int,
         replayed: int,
-        snapshot_end: int = 0,
+        snapshot: SnapshotId | None = None,
     ) -> int:
         """Adds up what the turn has cost; returns the time at which it is over. `decided` and
         `replayed` are the ends of the metadata log and of the image behind it. Neither came record
-        by record below `snapshot_end`, if it was not there before."""
+        by record below the end of `snapshot`, the newest one, if it was not there before."""
         costs = self._costs
+        snapshot_end = 0 if snapshot is None else snapshot.end_offset
         spent_us = self.spent_us + disk_us + costs[Work.TURN] + effect_count * costs[Work.EFFECT]
         if decided != self._decided:
             before = max(self._decided, snapshot_end)

@@ -163,6 +163,7 @@ class Replica:
             len(outputs) + len(self.effects),
             decided=self.quorum.log_end_offset,
             replayed=self.quorum.high_watermark,
+            snapshot=self.quorum.latest_snapshot,
         )
         if over_at > now:
             self.loop.under_way = outputs

@@ -1,6 +1,7 @@
 """A node with two log directories: an administrator's client moves a replica, one is missing."""
 
 import shutil
+from uuid import uuid4
 
 import pytest
 
@@ -71,9 +72,22 @@ def throttle_moves(cluster: LocalCluster, bytes_per_second: int) -> None:
     admin.incremental_alter_configs([broker])[broker].result(30)
 
 
+def read_numbers(cluster: LocalCluster, count: int) -> list[int]:
+    """The first six bytes of the first `count` values of `orders-0`."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
+    consumer.assign([TopicPartition("orders", 0, 0)])
+    read: list[int] = []
+    while len(read) < count:
+        read += [int(each.value()[:6]) for each in consumer.consume(500, 10)]
+    consumer.close()
+    return read
+
+
 def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
     """The throttle lets a third of the log pass before the kill, and all of it afterwards."""
-    from confluent_kafka import Consumer, Producer, TopicPartition
+    from confluent_kafka import Producer
     from kafka.admin import KafkaAdminClient
 
     roots = [tmp_path / "a", tmp_path / "b"]
@@ -117,10 +131,45 @@ def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
         for number in range(RECORDS, RECORDS + 10):
             producer.produce("orders", b"%06d" % number, partition=0)
         assert producer.flush(30) == 0
-        consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g"})
-        consumer.assign([TopicPartition("orders", 0, 0)])
-        read: list[int] = []
-        while len(read) < RECORDS + 10:
-            read += [int(each.value()[:6]) for each in consumer.consume(500, 10)]
-        consumer.close()
-        assert read == list(range(RECORDS + 10))
+        assert read_numbers(cluster, RECORDS + 10) == list(range(RECORDS + 10))
+
+
+def offline_replicas(cluster: LocalCluster) -> tuple[int, ...]:
+    """Those of `orders-0`. The broker of one may be in service, without its disk."""
+    return cluster.describe_topic("orders").partitions[0].offline
+
+
+def test_a_lost_replica_waits_for_its_disk(tmp_path) -> None:
+    """The disk with the log dies when the controller counts it among those of the other disk, where
+    only the copy is. An empty log in its place would be elected, for nothing else is left."""
+    from confluent_kafka import Producer
+
+    roots = [tmp_path / "a", tmp_path / "b"]
+    config = {"log.dirs": ",".join(map(str, roots))}
+    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=config) as cluster:
+        cluster.create_topic("orders", partitions=1, replication_factor=1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        for number in range(RECORDS):
+            producer.produce("orders", b"%06d" % number, partition=0)
+        assert producer.flush(30) == 0
+        cluster.terminate(1)
+        (target,) = (root for root in roots if (root / "orders-0").exists())
+        (source,) = set(roots) - {target}
+        shutil.copytree(target / "orders-0", source / "orders-0")
+        (target / "orders-0").rename(target / f"orders-0.{uuid4().hex}-future")
+        source.rename(tmp_path / "unmounted")
+        source.write_text("")
+        cluster.start_node(1)
+        cluster.wait_until_ready()
+        wait_until(lambda: offline_replicas(cluster) == (1,), 30, "lost replica")
+        # To lead this one the node applies metadata behind those that call the other lost.
+        cluster.create_topic("payments", partitions=1, replication_factor=1)
+        producer.produce("payments", b"value", partition=0)
+        assert producer.flush(30) == 0
+        assert not (target / "orders-0").exists()
+        cluster.terminate(1)
+        source.unlink()
+        shutil.move(tmp_path / "unmounted", source)
+        cluster.start_node(1)
+        cluster.wait_until_ready()
+        assert read_numbers(cluster, RECORDS) == list(range(RECORDS))

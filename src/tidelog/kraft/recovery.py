@@ -47,7 +47,7 @@ def recover(core: QuorumCore) -> SnapshotContent | None:
                 log_start=core.log.log_start_offset,
                 log_end=core.log.log_end_offset,
             )
-            core.log.truncate_fully_and_start_at(base.end_offset)
+            core.log.truncate_fully_and_start_at(base.end_offset, start_is_durable=True)
         core.high_watermark = max(core.high_watermark, base.end_offset)
         if core.high_watermark > core.log.high_watermark:
             core.log.update_high_watermark(core.high_watermark)

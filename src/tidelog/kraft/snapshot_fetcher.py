@@ -254,7 +254,7 @@ class SnapshotFetcher:
             assert end_offset >= core.high_watermark, (
                 f"NoCommittedTruncation: snapshot {content.snapshot_id} below {core.high_watermark}"
             )
-            log.truncate_fully_and_start_at(end_offset)
+            log.truncate_fully_and_start_at(end_offset, start_is_durable=True)
             core.snapshots.forget_before(end_offset, "replaced by the leader's")
         core.env.trace.event(
             SnapshotInstalled(

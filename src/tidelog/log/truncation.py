@@ -89,9 +89,16 @@ def end_below(state: LogState, offset: int) -> int:
     return max(end, min(state.log_start_offset, offset))
 
 
-def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
+def truncate_fully_and_start_at(
+    state: LogState, offset: int, *, start_is_durable: bool = False
+) -> None:
     """Empties the log and makes it begin at `offset`, all its offsets included. For followers below
-    their leader's log start and for replicas restored from a snapshot."""
+    their leader's log start and for replicas restored from a snapshot.
+
+    Only the name of the new segment says where the log begins, so the recovery point is below it
+    until a flush has made the name durable. After a power cut the log would begin at 0, and a
+    leader with it would use offsets again (seed 109159278). With `start_is_durable` something else
+    on the disk says it, as a snapshot does."""
     _forget_cleaning(state, offset)
     state.move_recovery_point(0)
     state.ledger.on_truncation()
@@ -104,7 +111,9 @@ def truncate_fully_and_start_at(state: LogState, offset: int) -> None:
     state.producers.clear(offset)
     state.log_start_offset = state.log_end_offset = offset
     state.high_watermark = offset
-    state.move_recovery_point(offset)
+    if start_is_durable:
+        state.move_recovery_point(offset)
+    state.segments.active.dirty = True
     state.unflushed_cut = min(state.unflushed_cut, offset)
     state.env.trace.event(LogRestarted(partition=state.topic_partition, log_end_offset=offset))
 

@@ -118,7 +118,7 @@ class FetchAnswers:
         log = state.partition.log
         if cut.keeps:
             cut = cut._replace(target=log.end_below(cut.target))
-        if cut.target < log.recovery_point or _next_end(log, cut) is not None:
+        if cut.lowest_end < log.recovery_point or _next_end(log, cut) is not None:
             self._followed.enter(state, Phase.CUTTING)
             state.cut = cut
             log.announced_end = cut.lowest_end

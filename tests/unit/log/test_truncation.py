@@ -136,3 +136,23 @@ def test_a_log_that_begins_anew_claims_nothing_before_a_record_is_durable(is_flu
     bench.disk.delete(f"{PARTITION}/{28:020}.log")
     bench.directory = bench._open()
     assert set(bench.directory.damaged) == ({PARTITION} if is_flushed else set())
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_where_a_log_begins_anew_is_claimed_when_that_is_durable(is_flushed: bool) -> None:
+    """Seed 109159278: a follower of a leader without records was in sync by the end of its empty
+    log, lost its new segment's name in a power cut, and was elected with a log that ended at 0.
+    Goal: what the recovery point covers is still covered after a power cut."""
+    bench = LogBench()
+    bench.append()
+    request_flush(bench.log)
+    bench.settle()
+    bench.log.truncate_fully_and_start_at(28)
+    assert bench.log.recovery_point == 0
+    if is_flushed:
+        request_flush(bench.log)
+        bench.settle()
+        assert bench.log.recovery_point == 28
+    log = bench.reopen_after_power_cut()
+    assert bench.directory.damaged == {}
+    assert (log.log_start_offset, log.log_end_offset) == ((28, 28) if is_flushed else (0, 0))

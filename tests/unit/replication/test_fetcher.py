@@ -314,6 +314,26 @@ def test_a_long_log_that_is_left_behind_goes_a_few_segments_at_a_time() -> None:
     assert wanted.fetch_offset == 400
 
 
+def test_a_durable_log_that_is_left_behind_is_claimed_by_no_checkpoint_when_it_goes() -> None:
+    """ClaimBeforeCut, and after it the new log's begin counts when it is durable: until then the
+    follower does not say that it has everything below (seed 109159278)."""
+    follower = durable_follower()
+    log = follower.log()
+    log.reconfigure(replace(log.config, flush_messages=1))
+    follower.answer(follower.sent(), part(code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    follower.answer_offset(follower.asked(), 900)
+    follower.answer_offset(follower.asked(), 400)
+    claimed, subject = checkpoint_of(follower)
+    assert claimed == 0 and log.log_end_offset == 3
+    follower.replicas.on_checkpointed(subject, follower.now)
+    assert (log.log_start_offset, log.log_end_offset) == (400, 400)
+    assert follower.outputs() == []
+    *_, flush = [each for each in follower.broker.effects.take() if isinstance(each, Flush)]
+    follower.replicas.on_flushed(flush.subject, follower.now)
+    (wanted,) = follower.sent().request.partitions
+    assert wanted.fetch_offset == 400
+
+
 def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() -> None:
     """The next leader may not want it, and the checkpoint then claims everything again."""
     follower = durable_follower()

@@ -32,9 +32,9 @@ def _keep_marker(delete: Original, self: MemoryDisk, path: str, **how: Any) -> N
         delete(self, path, **how)
 
 
-def _keep_high_watermark(start_over: Original, self: Log, offset: int) -> None:
+def _keep_high_watermark(start_over: Original, self: Log, offset: int, **how: bool) -> None:
     high_watermark = self.high_watermark
-    start_over(self, offset)
+    start_over(self, offset, **how)
     self.high_watermark = high_watermark
 
 

@@ -55,6 +55,7 @@ def test_disks_are_sound():
     disk = found.world.hosts[2].disk
     disk.make_dir("t-0")
     disk.replace(LOG, records(0, 1))
+    disk.replace("t-0/partition.metadata", encode_partition_metadata(PID.topic_id))
     disk.replace("t-0/leader-epoch-checkpoint", encode_epochs([(0, 0)]))
     DisksAreSound().at_end(found)
     disk.flip_bit(LOG, 8 * 70)
@@ -96,6 +97,14 @@ def test_a_scrub_follows_the_indexes_of_sealed_segments():
     assert scrub(disk, settled=True) == []
     disk.replace(INDEX, (2).to_bytes(4, "big") + first.to_bytes(4, "big"))
     assert any("wrong entry" in each for each in scrub(disk, settled=True))
+
+
+def test_a_log_without_the_id_of_its_topic_is_not_sound():
+    """Damage took the file from under a process, and the budget struck a second replica (seed
+    1093490072)."""
+    disk = disk_with(0, 1)
+    disk.delete("t-0/partition.metadata")
+    assert scrub(disk, settled=True) == ["t-0/partition.metadata: missing"]
 
 
 def test_an_epoch_file_begins_at_the_log_start():

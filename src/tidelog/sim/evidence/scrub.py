@@ -98,6 +98,9 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
                     claimed_to = min(claimed_to, high_watermarks.get(partition, 0))
                     claimed_to = max(claimed_to, FlushedEnd(disk, name).read())
                 complaints += _scrub_end(files, batches, claimed_to)
+                if batches and checkpoint.PARTITION_METADATA_FILE not in files:
+                    # The process has it in memory; the next one may drop the records (1093490072).
+                    complaints.append(f"{checkpoint.PARTITION_METADATA_FILE}: missing")
             found += (f"{name}/{complaint}" for complaint in complaints)
     return found
 

@@ -293,6 +293,9 @@ class Fetcher:
         """Cuts the log back to where it may agree with the leader's."""
         core = self._core
         log_end_offset = core.log.log_end_offset
+        if log_end_offset and not core.last_epoch:
+            self._retry_later(role, "the epoch of the own log's end is unknown", now)
+            return
         own = core.log.end_offset_for_epoch(diverging.leader_epoch)
         if own.leader_epoch == diverging.leader_epoch:
             offset = min(own.end_offset, diverging.end_offset)

@@ -15,8 +15,9 @@ All that is `recover`. When no snapshot is left for a log that does not begin at
 be rebuilt here. Whether another replica has it is said by the records of the log, so the caller
 reads them first and then calls `do_without_base`. The log itself is sound: the replica keeps it,
 votes and replicates with it, but never asks for votes, because no replica could give a leader its
-state, and it asks the leader for a snapshot (*BaseBeforeLeading*). A quorum of one has no other
-replica to ask and refuses to start.
+state, and it asks the leader for a snapshot (*BaseBeforeLeading*). If the log is empty and no file
+of the snapshot is left either, the epoch of its end is unknown: the replica does not vote before it
+has caught up. A quorum of one has no other replica to ask and refuses to start.
 
 Source: KIP-630; Kafka's `KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`.
 """
@@ -111,3 +112,6 @@ def do_without_base(core: QuorumCore) -> None:
         log_end=core.log.log_end_offset,
     )
     core.snapshots.forget_before(start, "ends below the log's start")
+    if not core.last_epoch:
+        # The file of the snapshot is gone, and with it the epoch in which the log ends.
+        core.must_catch_up = True

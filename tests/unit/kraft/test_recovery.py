@@ -4,12 +4,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.unit.kraft.solo import Solo, fetched, voters_of
+from tests.unit.kraft.solo import Solo, fetched, vote, voters_of
 from tidelog.errors import UsageError
+from tidelog.kraft.fetcher import NO_REPLICA
 from tidelog.kraft.messages import Committed, CommittedBatch, LoadedSnapshot, SnapshotId
 from tidelog.kraft.quorum_state import RoleName
 from tidelog.kraft.snapshot_format import BOOTSTRAP_SNAPSHOT, encode_snapshot, snapshot_name
-from tidelog.model import METADATA_PARTITION
+from tidelog.model import METADATA_PARTITION, EpochEndOffset
 
 
 @dataclass
@@ -141,6 +142,20 @@ def test_an_empty_log_keeps_the_epoch_of_its_damaged_snapshot() -> None:
         assert solo.core.last_epoch == 3
         solo.make_quorum()
         solo.start()
+
+
+def test_an_empty_log_whose_snapshot_is_gone_does_not_vote() -> None:
+    """MemoryComesBackFirst. Goal: a candidate that lacks what the log ended with does not win by
+    this vote, and a leader that asks to cut is not obeyed: the end had been acknowledged."""
+    solo = Left((), log_start=4).start()
+    assert solo.core.may_only_follow and solo.core.last_epoch == 0
+    assert not solo.ask(vote(epoch=7, last_epoch=1, last_offset=2)).granted
+    solo.follow(7)
+    base = solo.answer(fetched(leader_epoch=7, diverging_epoch=EpochEndOffset(0, 0)))
+    assert (base.replica_id, base.fetch_offset) == (NO_REPLICA, 0)
+    fetch = solo.answer(fetched(leader_epoch=7, diverging_epoch=EpochEndOffset(0, 0)), now=1000)
+    assert (fetch.fetch_offset, solo.log.log_end_offset) == (4, 4)
+    assert not solo.ask(vote(epoch=8, last_epoch=1, last_offset=2), now=2000).granted
 
 
 def test_a_quorum_of_one_without_its_state_refuses_to_start() -> None:

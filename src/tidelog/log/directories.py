@@ -11,8 +11,10 @@ own, which gets no other log.
 **Placement.** A new log goes into the directory that the metadata names. Where it names none, the
 directory with the fewest logs takes it, and the broker reports that directory to the controller. A
 log that the metadata places in a directory that is not here may be in one that is offline: then no
-new log is made, because that would be an empty one. An operator who takes the broken directory out
-of `log.dirs` has decided that the log is to be made anew. An administrator may have said before
+new log is made, because that would be an empty one. It may be there too where the metadata names
+another place or none, since reports come late: then one is made if the partition is new or another
+replica leads (`hosting.may_come_back`). An operator who takes the broken directory out of
+`log.dirs` has decided that the log is to be made anew. An administrator may have said before
 where a log is to go that does not exist yet (`prefer`).
 
 **Moves.** A log that moves to another directory is copied there first (`futures.py`). The metadata
@@ -200,9 +202,15 @@ class LogDirectories:
         for directory in hosting:
             if directory.directory_id == wanted:
                 return directory
-        if not hosting or (self.offline and wanted not in (ZERO_UUID, LOST_DIRECTORY)):
+        if not hosting or self.may_be_offline(wanted):
             return None
         return min(hosting, key=_log_count)
+
+    def may_be_offline(self, said: Uuid) -> bool:
+        """Whether the directory `said` by the metadata may be one of those that are offline: the id
+        of one that could not be read is not known."""
+        is_online = any(each.directory_id == said for each in self.online.values())
+        return bool(self.offline) and not is_online and said not in (ZERO_UUID, LOST_DIRECTORY)
 
     # Failures --------------------------------------------------------------------------------
 

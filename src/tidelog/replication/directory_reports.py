@@ -44,7 +44,7 @@ class DirectoryReports:
 
     def compare(self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage) -> None:
         """Reports where the log of a hosted replica is, unless the metadata has it. Where it has
-        nothing, one directory needs no report."""
+        nothing, one directory needs no report, unless another one is offline."""
         directories, said = self._env.directories, partition.directory_of(self._env.node_id)
         directory = directories.of(key)
         if directory is None or directory.directory_id == said:
@@ -53,7 +53,7 @@ class DirectoryReports:
         if target is not None and target.directory_id == said:
             # The log is on its way there.
             return
-        if said != ZERO_UUID or len(directories.hosting) > 1:
+        if said != ZERO_UUID or len(directories.hosting) > 1 or directories.offline:
             self.report(key, topic_id, directory.directory_id)
 
     def on_metadata(self, key: TopicPartition, topic_id: TopicId, said: Uuid) -> None:

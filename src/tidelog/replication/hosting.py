@@ -138,10 +138,11 @@ def is_unknown_id(found: TopicId, topic_id: TopicId, image: MetadataImage) -> bo
 
 
 def may_come_back(partition: PartitionImage, node_id: int) -> bool:
-    """Whether a log that the metadata calls lost may yet be the only one with committed records:
-    no other replica leads. An empty log in its place would count as a sound one, and the last known
-    leader could be elected with it (seed 462135294). Asked while a directory is offline."""
-    return partition.has_lost(node_id) and not has_other_leader(partition, node_id)
+    """Whether a log that is not here may be the only one with committed records: the partition is
+    not new, and no other replica leads. An empty log in its place would count as a sound one, and
+    the last known leader could be elected with it (seed 462135294). Asked while a directory is
+    offline. What the metadata says of the place proves nothing: reports come late."""
+    return partition.leader_epoch > 0 and not has_other_leader(partition, node_id)
 
 
 def has_other_leader(partition: PartitionImage, node_id: int) -> bool:

@@ -18,7 +18,8 @@ the other way round: the log is where the metadata does not say. If that directo
 replica is reported as lost (`Roles.lose_directories`). If the process dies as well, the next one
 finds a copy in the directory that the metadata names and no log: it makes none anew, which would be
 an empty log that counts as a complete one (`LogDirectories.has_lost_original`). Nor does it once
-the replica is reported as lost, before another one leads (`hosting.may_come_back`).
+the replica is reported as lost, or if the copy is gone, before another one leads
+(`hosting.may_come_back`).
 
 **A crash** leaves the log, the copy, or both under the plain name (`LogDirectories.settle`). Where
 it leaves a log and a copy, the move goes on; the copy is cut back to what both have

@@ -196,20 +196,28 @@ class Roles:
             self.env.trace.event(events.OldLogDeleted(partition=key))
             directories.schedule_delete(key)
             log = None
+        if self._is_out_of_reach(decision):
+            self.env.trace.event(events.ReplicaOutOfReach(partition=key))
+            return None
         if log is None:
-            wanted = image.directory_of(self.env.node_id)
-            if directories.has_lost_original(key, wanted):
-                # The controller counts the log among those of a directory that is in service.
-                self.quarantine.reports.report(key, topic_id, LOST_DIRECTORY)
-                self.env.trace.event(events.ReplicaOutOfReach(partition=key))
-                return None
-            is_awaited = directories.offline and may_come_back(image, self.env.node_id)
-            if is_awaited or directories.place_of(wanted) is None:
-                self.env.trace.event(events.ReplicaOutOfReach(partition=key))
-                return None
-            return directories.create(key, topic_id, config, wanted)
+            return directories.create(key, topic_id, config, image.directory_of(self.env.node_id))
         log.reconfigure(config)
         return log
+
+    def _is_out_of_reach(self, decision: Host) -> bool:
+        """Whether the replica's log may be in a directory that is offline: then none takes its
+        place. Reports the replica as lost where the controller counts on it."""
+        key, topic_id, image = decision
+        directories, said = self.env.directories, image.directory_of(self.env.node_id)
+        is_awaited = bool(directories.offline) and may_come_back(image, self.env.node_id)
+        if key in directories.logs:
+            return False
+        if not is_awaited and not directories.has_lost_original(key, said):
+            return directories.place_of(said) is None
+        if said != LOST_DIRECTORY and not directories.may_be_offline(said):
+            # It is counted among the logs of a directory that is in service, or of none.
+            self.quarantine.reports.report(key, topic_id, LOST_DIRECTORY)
+        return True
 
     def _may_be_of_former_topic(self, log: Log, decision: Host) -> bool:
         """Whether nothing shows whose records a log has, and a leader can send the right ones."""

@@ -7,7 +7,7 @@ import pytest
 from tidelog.metadata.delta import MetadataDelta
 from tidelog.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from tidelog.metadata.records import TopicRecord
-from tidelog.model import LOST_DIRECTORY, ZERO_TOPIC_ID, TopicId, TopicPartition, Uuid
+from tidelog.model import LOST_DIRECTORY, ZERO_TOPIC_ID, ZERO_UUID, TopicId, TopicPartition, Uuid
 from tidelog.replication.hosting import (
     Host,
     Step,
@@ -81,17 +81,15 @@ def test_the_step_of_a_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "leader", "waits"),
-    [
-        (LOST_DIRECTORY, -1, True),
-        (LOST_DIRECTORY, 1, True),
-        (LOST_DIRECTORY, 2, False),
-        (Uuid(bytes(range(16))), -1, False),
-    ],
+    ("leader", "leader_epoch", "waits"),
+    [(-1, 3, True), (1, 3, True), (2, 3, False), (1, 0, False), (2, 0, False)],
 )
-def test_no_empty_log_takes_the_place_of_the_only_one(said: Uuid, leader: int, waits: bool) -> None:
-    """Where another replica leads, that one has what is committed."""
-    partition = PartitionImage((1, 2), (2,), leader, 3, 5, directories=(said, said))
+@pytest.mark.parametrize("said", [LOST_DIRECTORY, ZERO_UUID, Uuid(bytes(range(16)))])
+def test_no_empty_log_takes_the_place_of_the_only_one(
+    said: Uuid, leader: int, leader_epoch: int, waits: bool
+) -> None:
+    """Where another replica leads, that one has what is committed; a new partition has nothing."""
+    partition = PartitionImage((1, 2), (2,), leader, leader_epoch, 5, directories=(said, said))
     assert may_come_back(partition, 1) == waits
 
 

@@ -2,16 +2,20 @@
 
 import pytest
 
-from tests.unit.log.harness import LogBench
+from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
+from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.trace import Trace, TraceList
-from tidelog.log.directories import LogDirectories
-from tidelog.model import ZERO_TOPIC_ID, TopicPartition
-from tidelog.replication.messages import DirectoryOffline, LogDirFailed
+from tidelog.log.directories import LogDirectories, OfflineDirectory
+from tidelog.metadata.records import PartitionRecord, TopicRecord
+from tidelog.model import LOST_DIRECTORY, NO_LEADER, ZERO_TOPIC_ID, ZERO_UUID, TopicPartition, Uuid
+from tidelog.replication.messages import DirectoryOffline, LogDirFailed, SendAssignReplicas
 from tidelog.replication.partition import Role
 from tidelog.replication.replicas import Replicas
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
+from tidelog.sim.replicas.feed import MetadataFeed
 
 KEY = TopicPartition("orders", 0)
+ELSEWHERE = Uuid(b"x" * 16)
 
 
 @pytest.fixture
@@ -119,3 +123,74 @@ def test_two_failures_in_a_directory_in_one_turn_leave_the_node_in_service(
     assert roles(cluster)[0] is Role.OFFLINE
     assert [each.root for each in outputs if isinstance(each, DirectoryOffline)] == ["/b1"]
     assert not [each for each in outputs if isinstance(each, LogDirFailed)]
+
+
+class Host:
+    """A process on broker 1 that applies metadata of one partition, in a directory it names."""
+
+    def __init__(
+        self, bench: MoveBench, said: Uuid, *, leader: int = NO_LEADER, leader_epoch: int = 9
+    ) -> None:
+        directories, trace, feed = bench.env.directories, Trace(bench.trace), MetadataFeed()
+        replicas = Replicas(node_id=1, directories=directories, config=CONFIG, trace=trace)
+        replicas.broker_epoch = feed.register(1)
+        record = PartitionRecord(
+            partition_id=PARTITION.partition,
+            topic_id=TOPIC_ID,
+            replicas=(1, 2),
+            isr=() if leader == NO_LEADER else (leader,),
+            leader=leader,
+            leader_epoch=leader_epoch,
+            partition_epoch=leader_epoch,
+            directories=(said, ELSEWHERE),
+        )
+        feed.write(TopicRecord(name=PARTITION.topic, topic_id=TOPIC_ID), record)
+        feed.publish(1, replicas, bench.now)
+        replicas.end_tick(bench.now)
+        sent = [each for each in replicas.take_outputs() if isinstance(each, SendAssignReplicas)]
+        # What it reports of the replica's place.
+        self.reported = [place.directory_id for each in sent for place in each.assignments]
+        self.has_replica = PARTITION in replicas.partitions
+
+
+def without_disk(bench: MoveBench, number: int) -> MoveBench:
+    """The next process, which cannot open this disk."""
+    bench.effects.take()
+    bench.open(offline=(number,))
+    root = bench.disks[number].root
+    bench.env.directories.offline[number] = OfflineDirectory(root, ZERO_UUID, "no such device")
+    return bench
+
+
+@pytest.mark.parametrize("said", [ZERO_UUID, IDS[2], LOST_DIRECTORY, IDS[1]])
+def test_no_empty_log_takes_the_place_of_one_on_a_missing_disk(said: Uuid) -> None:
+    """Whatever the metadata says of the place: the report may not have been taken over, or a move
+    was about to end there and its copy was damaged. Until another replica leads."""
+    bench = MoveBench()
+    bench.append(9)
+    host = Host(without_disk(bench, 1), said)
+    assert not host.has_replica and bench.names(0) == bench.names(2) == []
+    # Where the controller counts on it, it is reported; else its place stays known.
+    assert host.reported == ([LOST_DIRECTORY] if said in (ZERO_UUID, IDS[2]) else [])
+    host = Host(without_disk(bench, 1), said, leader=2)
+    assert host.has_replica == (said != IDS[1])
+
+
+def test_a_new_replica_gets_its_log_though_a_disk_is_missing() -> None:
+    host = Host(without_disk(MoveBench(), 1), ZERO_UUID, leader=1, leader_epoch=0)
+    assert host.has_replica and len(host.reported) == 1 and host.reported[0] in (IDS[0], IDS[2])
+
+
+def test_one_disk_that_is_left_is_reported() -> None:
+    """Else nothing would show later on which disk the replica is."""
+    bench = MoveBench()
+    bench.disks = bench.disks[:2]
+    host = Host(without_disk(bench, 1), ZERO_UUID, leader=2)
+    assert host.has_replica and host.reported == [IDS[0]]
+
+
+def test_a_disk_that_was_taken_out_leaves_room_for_a_new_log() -> None:
+    """An operator has decided so."""
+    bench = without_disk(MoveBench(), 1)
+    bench.env.directories.offline.clear()
+    assert Host(bench, IDS[1]).has_replica

@@ -30,8 +30,9 @@ offline was not stopped cleanly: that directory has no marker.
 Invariant `OneDirectoryPerLog`: no partition that is hosted has logs in two directories. A start may
 find such *copies*: a log was made anew while the directory with the former one was offline, before
 the controller had a report of either; or a move was about to end, and only one of them is complete.
-The one with the most records is the replica (`settle`). Of the others those are deleted whose
-records it has, the rest is set aside. Kafka does not start then.
+The one that the metadata names is the replica, damaged or not, unless another one has all of it and
+more (`settle`). Of the others those are deleted whose records it has, the rest is set aside. Kafka
+does not start then.
 
 Source: KIP-112, KIP-113, KIP-858; Kafka's `LogManager`.
 """
@@ -58,6 +59,7 @@ from tidelog.log.repair import Damage
 from tidelog.model import (
     LOST_DIRECTORY,
     METADATA_PARTITION,
+    ZERO_TOPIC_ID,
     ZERO_UUID,
     TopicId,
     TopicPartition,
@@ -152,21 +154,14 @@ class LogDirectories:
         return [each for each in online if key in each.logs or key in each.damaged]
 
     def settle(self, key: TopicPartition, topic_id: TopicId, said: Uuid) -> list[LogDirectory]:
-        """Keeps one of the copies of a log: that of the topic, with the newest epoch and the most
-        records, in the directory `said` by the metadata. The others are deleted if it has all that
-        they have, else set aside. Returns where these were. Raises `StorageError`."""
+        """Keeps one of the copies of a log: that in the directory `said` by the metadata, damaged
+        or not, unless another has all of it and more. Where there is none: that of the topic, with
+        the newest epoch and the most records. The others are deleted if it has all that they have,
+        else set aside. Returns where these were. Raises `StorageError`."""
         copies = self.copies_of(key) if len(self.online) > 1 else []
         if len(copies) < 2:
             return []
-
-        def worth(directory: LogDirectory) -> tuple[bool, int, int, bool]:
-            is_said = directory.directory_id == said
-            log = directory.logs.get(key)
-            if log is None:
-                return directory.damaged[key].topic_id == topic_id, -1, -1, is_said
-            return log.topic_id == topic_id, log.latest_epoch, log.log_end_offset, is_said
-
-        kept = max(copies, key=worth)
+        kept = _best_of(copies, key, topic_id, said)
         aside = []
         for directory in copies:
             if directory is kept:
@@ -485,9 +480,38 @@ def _log_count(directory: LogDirectory) -> int:
     return count - (METADATA_PARTITION in directory.logs)
 
 
+def _best_of(
+    copies: list[LogDirectory], key: TopicPartition, topic_id: TopicId, said: Uuid
+) -> LogDirectory:
+    def id_in(directory: LogDirectory) -> TopicId:
+        log = directory.logs.get(key)
+        return directory.damaged[key].topic_id if log is None else log.topic_id
+
+    def worth(directory: LogDirectory) -> tuple[bool, int, int]:
+        log, is_ours = directory.logs.get(key), id_in(directory) == topic_id
+        return (is_ours, -1, -1) if log is None else (is_ours, log.latest_epoch, log.log_end_offset)
+
+    named = next((each for each in copies if each.directory_id == said), None)
+    if named is None or id_in(named) not in (ZERO_TOPIC_ID, topic_id):
+        return max(copies, key=worth)
+    # The cluster may count on this one. What another has beside may never have been committed.
+    log = named.logs.get(key)
+    longer = [each for each in copies if _has_more_than(log, each.logs.get(key))]
+    return max(longer, key=worth, default=named)
+
+
+def _has_more_than(log: Log | None, other: Log | None) -> bool:
+    """Whether all records of a log are in the other one, and more."""
+    if log is None or other is None or not _has_all_of(other, log):
+        return False
+    return other.log_end_offset > log.log_end_offset
+
+
 def _has_all_of(kept: Log | None, other: Log | None) -> bool:
     """Whether all records of a log are in another of the same partition (`LogMatching`)."""
     if kept is None or other is None or kept.topic_id != other.topic_id:
         return False
+    if other.log_start_offset == other.log_end_offset:
+        return kept.log_end_offset >= other.log_end_offset
     end = kept.end_offset_for_epoch(other.latest_epoch)
     return end.leader_epoch == other.latest_epoch and end.end_offset >= other.log_end_offset

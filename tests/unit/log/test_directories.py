@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.unit.log.harness import TOPIC_ID
+from tests.unit.log.harness import TOPIC_ID, WALL_MS, batch
 from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, EffectsOfDisk, Flush, OnDisk, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
-from tidelog.errors import StorageError
+from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
@@ -110,3 +110,54 @@ def test_of_several_copies_one_is_kept() -> None:
     assert disks.directories.settle(key, TOPIC_ID, IDS[1]) != []
     assert disks.directories.copies_of(key) == [disks.directories.online[1]]
     assert disks.directories.settle(key, TOPIC_ID, IDS[0]) == []
+
+
+KEY = TopicPartition("t", 0)
+
+
+Epochs = tuple[tuple[int, int], ...]
+
+
+def with_copies(*copies: Epochs) -> Disks:
+    """On each disk a log of one partition: so many records of each leader epoch."""
+    disks = Disks()
+    for directory, epochs in zip(disks.directories.online.values(), copies, strict=False):
+        log = directory.create(KEY, TOPIC_ID, LogConfig())
+        for epoch, count in epochs:
+            for _ in range(count):
+                log.append_as_leader(batch(), epoch, WALL_MS)
+    return disks
+
+
+COMMITTED, UNCOMMITTED = ((3, 8), (4, 3)), ((3, 8), (5, 6))
+
+
+@pytest.mark.parametrize(
+    ("named", "other", "is_named_kept", "is_other_kept"),
+    [
+        pytest.param(COMMITTED, UNCOMMITTED, True, True, id="an uncommitted tail of a later epoch"),
+        pytest.param(((3, 8),), COMMITTED, False, False, id="one that has all and more"),
+        pytest.param(COMMITTED, ((3, 8),), True, False, id="one that lacks the newest"),
+        pytest.param((), COMMITTED, False, False, id="more than an empty one"),
+        pytest.param(COMMITTED, (), True, False, id="an empty one"),
+        pytest.param(COMMITTED, COMMITTED, True, False, id="the same"),
+    ],
+)
+def test_the_copy_that_the_metadata_names_is_kept_unless_another_has_all_of_it_and_more(
+    named: Epochs, other: Epochs, is_named_kept: bool, is_other_kept: bool
+) -> None:
+    """`is_other_kept`: set aside, with records that the other one lacks."""
+    directories = with_copies(other, named).directories
+    aside = directories.settle(KEY, TOPIC_ID, IDS[1])
+    assert directories.copies_of(KEY) == [directories.online[is_named_kept]]
+    assert aside == [directories.online[0]] * is_other_kept
+
+
+@pytest.mark.parametrize(("said", "kept"), [(IDS[1], 1), (ELSEWHERE, 0)])
+def test_a_damaged_copy_is_the_replica_if_the_metadata_names_it(said: Uuid, kept: int) -> None:
+    """Goal: a former log does not pass for a sound replica: it may lack what was committed since.
+    Where the metadata names neither, the sound one is kept."""
+    directories = with_copies(((3, 3),), ((3, 9),)).directories
+    directories.online[1].quarantine(KEY, LogDamaged("a flipped bit", 0))
+    assert directories.settle(KEY, TOPIC_ID, said) == [directories.online[1 - kept]]
+    assert directories.copies_of(KEY) == [directories.online[kept]]

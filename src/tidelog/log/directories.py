@@ -31,8 +31,8 @@ Invariant `OneDirectoryPerLog`: no partition that is hosted has logs in two dire
 find such *copies*: a log was made anew while the directory with the former one was offline, before
 the controller had a report of either; or a move was about to end, and only one of them is complete.
 The one that the metadata names is the replica, damaged or not, unless another one has all of it and
-more (`settle`). Of the others those are deleted whose records it has, the rest is set aside. Kafka
-does not start then.
+more (`settle`). Of the others those are deleted whose records it has, the rest is set aside, when
+its name is durable. Kafka does not start then.
 
 Source: KIP-112, KIP-113, KIP-858; Kafka's `LogManager`.
 """
@@ -162,6 +162,8 @@ class LogDirectories:
         if len(copies) < 2:
             return []
         kept = _best_of(copies, key, topic_id, said)
+        with self._using(kept):
+            _make_names_durable(kept, key)
         aside = []
         for directory in copies:
             if directory is kept:
@@ -498,6 +500,18 @@ def _best_of(
     log = named.logs.get(key)
     longer = [each for each in copies if _has_more_than(log, each.logs.get(key))]
     return max(longer, key=worth, default=named)
+
+
+def _make_names_durable(directory: LogDirectory, key: TopicPartition) -> None:
+    """That of a log's directory, and those in it. A move may have given the log its name just
+    before the process died: a power cut would take the name back. Raises `StorageError`."""
+    path, disk = str(key), directory.disk
+    names = disk.list_dir(path) if disk.exists(path) else []
+    for name in names[:1]:
+        # One file takes all names along; what is in the others was made durable by the start.
+        file = disk.open(f"{path}/{name}")
+        disk.sync(file)
+        file.close()
 
 
 def _has_more_than(log: Log | None, other: Log | None) -> bool:

@@ -161,3 +161,13 @@ def test_a_damaged_copy_is_the_replica_if_the_metadata_names_it(said: Uuid, kept
     directories.online[1].quarantine(KEY, LogDamaged("a flipped bit", 0))
     assert directories.settle(KEY, TOPIC_ID, said) == [directories.online[1 - kept]]
     assert directories.copies_of(KEY) == [directories.online[kept]]
+
+
+def test_a_copy_of_which_nothing_is_left_may_be_the_replica() -> None:
+    """Only the checkpoints show that it was there."""
+    disks = with_copies(((3, 3),), ((3, 9),))
+    directories = disks.directories
+    directories.online[1].quarantine(KEY, LogDamaged("it is missing", 0))
+    disks.disks[1].delete(str(KEY))
+    assert directories.settle(KEY, TOPIC_ID, IDS[1]) == [directories.online[0]]
+    assert list(directories.damaged) == [KEY] and directories.offline == {}

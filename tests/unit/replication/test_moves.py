@@ -7,6 +7,7 @@ from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directories import OfflineDirectory
 from tidelog.model import TopicPartition, Uuid
 from tidelog.replication import moves
@@ -256,6 +257,28 @@ def test_the_former_log_stays_until_the_copy_is_durable(seed: int) -> None:
     bench.disks[1].sync_tree()
     bench.restart(Prng(seed), power_cut=True)
     assert len(bench.records) == count
+
+
+def test_the_former_log_stays_until_the_name_of_the_copy_is_durable() -> None:
+    """Goal: a kill right behind the swap, of a copy that a clean stop has saved, and a power cut
+    right behind the next start."""
+    bench = moving(group_commit=True)
+    bench.request(2)
+    while bench.said != IDS[2]:
+        bench.turn()
+    assert bench.place == 1
+    assert bench.env.directories.close_cleanly(CleanShutdown(1))
+    bench.carry_out()
+    bench.restart()
+    while bench.place == 1:
+        bench.carry_out()
+        bench.tick()
+    bench.restart()
+    assert bench.place == 2
+    bench.turns(5)
+    assert bench.names(1) == []
+    bench.restart(power_cut=True)
+    assert bench.place == 2 and len(bench.records) == 15
 
 
 def test_a_copy_alone_does_not_count() -> None:

@@ -21,6 +21,11 @@ an empty log that counts as a complete one (`LogDirectories.has_lost_original`).
 the replica is reported as lost, or if the copy is gone, before another one leads
 (`hosting.may_come_back`).
 
+**A former log is not the replica.** While it has its name the copy gets all new records already.
+If that one's directory is offline at the next start, the former log is not hosted before another
+replica leads (`Roles._is_out_of_reach`). It may also be the log of a move that had not come to
+the swap: nothing on its disk shows which.
+
 **A crash** leaves the log, the copy, or both under the plain name (`LogDirectories.settle`). Where
 it leaves a log and a copy, the move goes on; the copy is cut back to what both have
 (`log/copying.py`). Unlike Kafka, a start never takes a copy for the log because the metadata names

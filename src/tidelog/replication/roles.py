@@ -206,12 +206,14 @@ class Roles:
 
     def _is_out_of_reach(self, decision: Host) -> bool:
         """Whether the replica's log may be in a directory that is offline: then none takes its
-        place. Reports the replica as lost where the controller counts on it."""
+        place, and none that a move has left here. Reports the replica as lost where the controller
+        counts on it."""
         key, topic_id, image = decision
         directories, said = self.env.directories, image.directory_of(self.env.node_id)
         is_awaited = bool(directories.offline) and may_come_back(image, self.env.node_id)
         if key in directories.logs:
-            return False
+            # Its place stays in the metadata: a report of this one would make it the replica.
+            return is_awaited and directories.may_be_offline(said)
         if not is_awaited and not directories.has_lost_original(key, said):
             return directories.place_of(said) is None
         if said != LOST_DIRECTORY and not directories.may_be_offline(said):

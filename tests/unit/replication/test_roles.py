@@ -194,3 +194,26 @@ def test_a_disk_that_was_taken_out_leaves_room_for_a_new_log() -> None:
     bench = without_disk(MoveBench(), 1)
     bench.env.directories.offline.clear()
     assert Host(bench, IDS[1]).has_replica
+
+
+def test_a_former_log_is_not_taken_for_the_replica_while_its_disk_is_missing() -> None:
+    """A copy took a log's place, and records were acknowledged, when its disk hung in the flush
+    behind that and died. The log that the move has left lacks them."""
+    bench = MoveBench()
+    bench.append(5)
+    bench.request(2)
+    while bench.place == 1:
+        bench.turn()
+        bench.tick()
+    bench.append(7)
+    assert bench.said == IDS[2] and bench.names(1) == [str(PARTITION)]
+    host = Host(without_disk(bench, 2), IDS[2])
+    assert bench.env.directories.logs[PARTITION].log_end_offset == 5
+    assert not host.has_replica and host.reported == []
+    # A leader has all of it, or an operator has taken the disk out.
+    assert Host(without_disk(bench, 2), IDS[2], leader=2).reported == [IDS[1]]
+    without_disk(bench, 2).env.directories.offline.clear()
+    assert Host(bench, IDS[2]).reported == [IDS[1]]
+    # The disk is back.
+    bench.restart()
+    assert bench.place == 2 and bench.log.log_end_offset == 12

@@ -113,7 +113,7 @@ class CopySetAside(PartitionEvent):
 
 @event("open", "withheld", level=Level.WARN)
 class ReplicaOutOfReach(PartitionEvent):
-    """No log was made: the one that the metadata knows may be in a directory that is offline."""
+    """The replica's log may be in a directory that is offline: none takes its place."""
 
     reason: ClassVar = (
         "its log directory is offline; hint: repair the disk, or take it out of `log.dirs` to have "

@@ -38,7 +38,6 @@ Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 import sys
 from collections import deque
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
@@ -55,6 +54,7 @@ from tidelog.log.directory_checkpoints import (
     read_checkpoints,
     read_clean_shutdown,
 )
+from tidelog.log.directory_start import Start
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
 from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.futures import FutureLogs
@@ -79,32 +79,6 @@ class DirectoryClosed(NamedTuple):
     """Subject of the last effect of a clean stop."""
 
     directory_id: Uuid
-
-
-@dataclass(slots=True)
-class _Start:
-    """A start under way."""
-
-    clean: bool
-    wall_ms: int
-    known: dict[TopicPartition, Checkpoints]
-    """What the checkpoints have for the logs that are to be opened; new ones keep that until the
-    start has ended."""
-    checkpoints_are_sound: bool
-    sync_later: bool
-    """Whether one sync makes all that recovery keeps durable."""
-    waiting: deque[TopicPartition]
-    """To be opened, in this order."""
-    opening: Pieces[None] | None = None
-    """What is left of the log that is being opened."""
-    has_first: bool = False
-    """Whether recovery has made records durable that no checkpoint covers."""
-    is_syncing: bool = False
-
-    @property
-    def is_opening(self) -> bool:
-        """Whether not all logs are open."""
-        return self.opening is not None or bool(self.waiting)
 
 
 class LogDirectory:
@@ -149,7 +123,7 @@ class LogDirectory:
         # How often a log was truncated that is not here any more: its flushes may be under way.
         self._cut_count = -1
         # None once all logs are loaded.
-        self._start: _Start | None = None
+        self._start: Start | None = None
         # What a clean stop has still to save, once it is under way.
         self._closing: Pieces[None] | None = None
 
@@ -183,7 +157,7 @@ class LogDirectory:
             directory._end_start(start)
         return directory
 
-    def _begin_start(self, clean: bool, wall_ms: int, most_work: int) -> _Start:
+    def _begin_start(self, clean: bool, wall_ms: int, most_work: int) -> Start:
         disk = self._env.disk
         names = disk.list_dir()
         self.renamed.find(names)
@@ -201,7 +175,7 @@ class LogDirectory:
                 self._note_damage(partition, missing, checkpoints)
         together_from = min(SYNC_ALL_FROM_LOGS, most_work // LOG_LOADING_WORK)
         sync_later = not clean and len(waiting) >= together_from
-        self._start = _Start(clean, wall_ms, known, are_sound, sync_later, waiting)
+        self._start = Start(clean, wall_ms, known, are_sound, sync_later, waiting)
         return self._start
 
     def load(self, most_work: int) -> None:
@@ -238,7 +212,7 @@ class LogDirectory:
         """Whether `load` has something to do."""
         return self._start is not None and self._start.is_opening
 
-    def _open_some(self, start: _Start, most_work: int) -> None:
+    def _open_some(self, start: Start, most_work: int) -> None:
         while most_work > 0 and start.is_opening:
             if start.opening is None:
                 start.opening = self._open_next(start)
@@ -248,7 +222,7 @@ class LogDirectory:
             else:
                 most_work -= work
 
-    def _open_next(self, start: _Start) -> Pieces[None]:
+    def _open_next(self, start: Start) -> Pieces[None]:
         partition = start.waiting.popleft()
         is_metadata = partition == METADATA_PARTITION
         checkpoints = start.known.pop(partition) if is_metadata else start.known[partition]
@@ -280,7 +254,7 @@ class LogDirectory:
             start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
         yield LOG_LOADING_WORK
 
-    def _end_start(self, start: _Start) -> None:
+    def _end_start(self, start: Start) -> None:
         self._start = None
         if not start.checkpoints_are_sound:
             finish(self._checkpoint_all())

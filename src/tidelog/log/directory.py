@@ -252,6 +252,7 @@ class LogDirectory:
         else:
             self.logs[partition] = log
             start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
+            start.has_first |= not checkpoints.complete
         yield LOG_LOADING_WORK
 
     def _end_start(self, start: Start) -> None:
@@ -400,7 +401,7 @@ class LogDirectory:
         log.assign_topic_id(topic_id)
         self.logs[topic_partition] = log
         if remember:
-            self.remembered.setdefault(topic_partition, damage)
+            self.remembered.setdefault(topic_partition, damage.outlasting_repair)
         self.checkpoint_recovery_points()
         return log
 
@@ -446,8 +447,8 @@ class LogDirectory:
         self.checkpoint_cleaned()
         # The former ends of damaged logs are kept until the records are back.
         for partition, damage in (*self.damaged.items(), *self.remembered.items()):
-            ends[partition] = damage.checkpoints.recovery_point
-        ends.update((each, known.recovery_point) for each, known in self._kept())
+            ends[partition] = damage.checkpoints.claim
+        ends.update((each, known.claim) for each, known in self._kept())
         self._written.write(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:

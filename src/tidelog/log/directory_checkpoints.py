@@ -1,8 +1,10 @@
 """The checkpoint files of a log directory: read at a start, written where they have changed.
 
 Recovery learns from them which records were durable. When one is missing or damaged, everything
-counts as durable, and all checkpoints are written anew. After a clean stop the high watermarks say
-where logs have ended at least, if the file of the recovery points does not.
+counts as durable, and all checkpoints are written anew. A log that is damaged then keeps an entry
+that says the same to the next start (`UNKNOWN_END`), until it reads as sound or is repaired. After
+a clean stop the high watermarks say where logs have ended at least, if the file of the recovery
+points does not.
 """
 
 from collections.abc import Hashable, Set
@@ -13,7 +15,7 @@ from tidelog.env.trace import Trace
 from tidelog.log import checkpoint
 from tidelog.log.events import RecoveryPointsMissing
 from tidelog.log.partition_directories import parse_partition_name, renamed_from
-from tidelog.log.values import Checkpoints, HighWatermarksSaved
+from tidelog.log.values import UNKNOWN_END, Checkpoints, HighWatermarksSaved
 from tidelog.model import TopicPartition
 
 _Offsets = dict[TopicPartition, int]
@@ -72,10 +74,10 @@ def read_checkpoints(
         recovery_points = dict(high_watermarks) if clean else {}
     by_partition = {
         partition: Checkpoints(
-            recovery_points.get(partition, 0),
+            recovery_points.get(partition, 0) % UNKNOWN_END,
             log_starts.get(partition, 0),
             high_watermarks.get(partition, 0),
-            complete,
+            complete and recovery_points.get(partition, 0) < UNKNOWN_END,
             cleaned.get(partition, unknown),
         )
         for partition in sorted(partitions | recovery_points.keys())

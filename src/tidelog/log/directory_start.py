@@ -25,7 +25,8 @@ class Start:
     opening: Pieces[None] | None = None
     """What is left of the log that is being opened."""
     has_first: bool = False
-    """Whether recovery has made records durable that no checkpoint covers."""
+    """Whether recovery has made records durable that no checkpoint covers, or has found a log sound
+    that one holds for damaged."""
     is_syncing: bool = False
 
     @property

@@ -19,7 +19,7 @@ from tidelog.log.file_names import CORRUPT_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, 
 from tidelog.log.loading import opened
 from tidelog.log.log import Log
 from tidelog.log.pieces import Pieces
-from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.log.values import UNKNOWN_END, Checkpoints, LogEnv
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
 
@@ -41,6 +41,15 @@ class Damage(NamedTuple):
         """What checkpoints say of the high watermark while the records are not back. A start takes
         the metadata log to have been durable up to where both files say so (`flushed_end.py`)."""
         return max(self.checkpoints.high_watermark, self.checkpoints.recovery_point)
+
+    @property
+    def outlasting_repair(self) -> "Damage":
+        """The same for a log that its repair has cut. Where its end is not known, what is left must
+        not read as sound: no end is far enough."""
+        if self.checkpoints.complete:
+            return self
+        known = self.checkpoints._replace(recovery_point=UNKNOWN_END - 1, complete=True)
+        return self._replace(checkpoints=known)
 
     def is_of_another_topic(self, topic_id: TopicId) -> bool:
         """Whether the log belongs to a topic that was deleted and created again."""

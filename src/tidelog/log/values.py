@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue
@@ -11,6 +11,10 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.tail_cache import TailBudget
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.wire.produce import RecordError
+
+UNKNOWN_END: Final = 1 << 62
+"""Added to a recovery point in its file where that proves no end: all of the log counts as durable
+at the next start too. Kafka takes a point above the log end for the log end."""
 
 
 class AppendOrigin(Enum):
@@ -76,10 +80,15 @@ class Checkpoints(NamedTuple):
     log_start_offset: int = 0
     high_watermark: int = 0
     complete: bool = True
-    """Whether the recovery points could be read at all; else 0 proves nothing."""
+    """Whether the recovery point proves what was durable; else all of the log counts as that."""
     cleaned_to: int = -1
     """Exclusive: how far a cleaner was here; -1 for never. Else offsets may be missing between
     batches."""
+
+    @property
+    def claim(self) -> int:
+        """What the recovery point's file has of it."""
+        return self.recovery_point + (0 if self.complete else UNKNOWN_END)
 
 
 class LogFlush(NamedTuple):

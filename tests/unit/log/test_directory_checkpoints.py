@@ -1,5 +1,7 @@
 """Checkpoints at a start: which logs their entries count for."""
 
+import pytest
+
 from tests.unit.log.harness import (
     PARTITION,
     TOPIC_ID,
@@ -7,9 +9,16 @@ from tests.unit.log.harness import (
     LogBench,
     batch,
     deleted_and_made_anew,
+    file_of,
+    read_all,
 )
 from tidelog.config import LogConfig
-from tidelog.log.checkpoint import CLEANER_FILE, HIGH_WATERMARK_FILE
+from tidelog.log.checkpoint import (
+    CLEANER_FILE,
+    HIGH_WATERMARK_FILE,
+    RECOVERY_POINT_FILE,
+    decode_offsets,
+)
 from tidelog.log.pieces import finish
 from tidelog.model import TopicPartition
 
@@ -88,3 +97,91 @@ def test_after_a_clean_stop_the_high_watermark_says_where_a_log_ended_at_least()
     bench.disk.replace("recovery-point-offset-checkpoint", b"junk")
     bench.directory = bench._open()
     assert PARTITION in bench.directory.damaged
+
+
+OTHER = TopicPartition("orders", 4)
+
+
+def _damaged_without_recovery_points(damage: str) -> tuple[LogBench, bytes]:
+    """A start has found a log of ten records damaged, and the recovery points lost; another log is
+    sound. Returns the intact file too."""
+    bench = LogBench()
+    bench.directory.create(OTHER, TOPIC_ID, bench.config).append_as_leader(batch(), 0, WALL_MS)
+    for _ in range(10):
+        bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    # As on a follower, which learns of it later than its leader.
+    bench.log.update_high_watermark(3)
+    bench.stop()
+    path = file_of(0, ".log")
+    intact = bench.disk.read_file(path)
+    assert intact is not None
+    if damage == "bit":
+        bench.disk.delete(".kafka_cleanshutdown")
+        bench.disk.flip_bit(path, 8 * len(intact) // 2)
+    elif damage == "end":
+        bench.disk.replace(path, intact[:-7])
+    else:
+        bench.disk.delete(path)
+    bench.disk.delete(RECOVERY_POINT_FILE)
+    with pytest.raises(KeyError):
+        bench.reopen()
+    bench.settle()
+    return bench, intact
+
+
+@pytest.mark.parametrize("stop", ["kill", "power cut", "clean"])
+@pytest.mark.parametrize("damage", ["bit", "end", "file"])
+def test_damage_outlives_the_loss_of_the_recovery_points(damage: str, stop: str) -> None:
+    """LostBeforeCut. Goal: the next starts do not take it for a torn tail, and what the first one
+    has found sound is. Steps: the checkpoint is lost and the log is damaged; a start finds that and
+    writes the checkpoint anew; a second start."""
+    bench, _ = _damaged_without_recovery_points(damage)
+    found = bench.directory.damaged[PARTITION]
+    for _ in range(2):
+        bench.directory.logs[OTHER].append_as_leader(batch(), 0, WALL_MS)
+        ends = decode_offsets(bench.disk.read_file(RECOVERY_POINT_FILE) or b"")
+        assert ends[OTHER] < 10 < ends[PARTITION] < (1 << 63), "an offset that Kafka reads"
+        if stop == "clean":
+            bench.stop()
+        bench.effects.take()
+        if stop == "power cut":
+            bench.disk.crash()
+        bench.directory = bench._open()
+        bench.settle()
+        again = bench.directory.damaged
+        assert list(again) == [PARTITION]
+        assert again[PARTITION].base_offset == found.base_offset
+        assert list(bench.directory.logs) == [OTHER]
+
+
+def test_a_log_that_is_intact_again_is_sound_though_its_end_was_unknown() -> None:
+    """Goal: the operator has put the file back. From then on a torn tail is one again."""
+    bench, intact = _damaged_without_recovery_points("bit")
+    bench.disk.replace(file_of(0, ".log"), intact)
+    bench.reopen_after_kill()
+    assert read_all(bench.log) == intact
+    bench.settle()
+    bench.append()
+    bench.log.segments.active.file.truncate(len(intact) + 7)
+    assert bench.reopen_after_kill().log_end_offset == 10
+
+
+def test_a_checkpoint_during_a_start_does_not_call_unread_logs_never_durable() -> None:
+    """Goal: the recovery points are lost, and a start that has written them anew ends before it has
+    read all logs: their damage is found by the next."""
+    bench = LogBench()
+    bench.append(count=5)
+    bench.append(count=5)
+    bench.directory.create(OTHER, TOPIC_ID, bench.config)
+    bench.settle()
+    bench.disk.delete(RECOVERY_POINT_FILE)
+    bench.disk.flip_bit(file_of(0, ".log"), 8 * 100)
+    bench.effects.take()
+    bench.directory = bench._open(most_work=0)
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    assert bench.disk.exists(RECOVERY_POINT_FILE)
+    bench.directory = bench._open()
+    assert list(bench.directory.damaged) == [PARTITION]

@@ -230,6 +230,27 @@ def test_what_is_gone_stays_known_through_a_clean_stop() -> None:
     assert voter.is_damaged
 
 
+def test_what_is_gone_stays_known_though_nothing_said_how_much_it_was() -> None:
+    """MemoryComesBackFirst. Goal: a voter that was cut while its recovery points were lost, and the
+    note of its end with them, does not take what is left for all that it had."""
+    voter = Voter()
+    voter.write(6, flushed=True)
+    voter.disk.flip_bit(LOG, 8 * 70)
+    voter.disk.delete(RECOVERY_POINT_FILE)
+    voter.disk.delete(PATH)
+    voter.start()
+    assert voter.is_damaged
+    voter.repair()
+    voter.stop()
+    voter.start()
+    assert voter.is_damaged
+    voter.repair()
+    voter.directory.forget_former_end(METADATA_PARTITION)
+    voter.stop()
+    voter.start()
+    assert not voter.is_damaged
+
+
 def test_a_second_repair_keeps_the_first_end() -> None:
     """MemoryComesBackFirst (seed 227705537 on damaged disks: the log that was left after a repair
     was damaged as well, and the voter did not start). Goal: the end from before both is kept."""

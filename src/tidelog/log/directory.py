@@ -452,13 +452,16 @@ class LogDirectory:
         self._written.write(checkpoint.RECOVERY_POINT_FILE, ends, subject)
 
     def checkpoint_log_start_offsets(self, subject: Hashable | None = None) -> None:
-        """Emits `log-start-offset-checkpoint`, for logs that start above their first segment or may
-        have older ones again after a crash."""
+        """Emits `log-start-offset-checkpoint`, for logs that start above their first segment, may
+        have older ones again after a crash, or have no durable record: then at most the name of a
+        file says the same."""
         owing = self.deleted_files.owing
         starts = {
             partition: log.log_start_offset
             for partition, log in self._all_logs()
-            if log.log_start_offset > log.segments.first_base_offset or partition in owing
+            if log.log_start_offset > log.segments.first_base_offset
+            or partition in owing
+            or 0 < log.log_start_offset >= log.recovery_point
         }
         for partition, known in self._kept():
             if known.log_start_offset:

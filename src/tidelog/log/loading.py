@@ -16,6 +16,7 @@ takes a directory and the topic id.
 Invariants
 - The log start is at least the first segment's base; a log that ends below its checkpointed start
   is emptied and begins there.
+- Where a log begins above 0, because a start has made its first segment, is durable.
 - Records that are missing below the checkpointed log start were deleted: that is not damage.
 - The epoch cache covers [log start, log end) and nothing else.
 
@@ -311,13 +312,22 @@ class _Loader:
             had_records = bool(found) or max(snapshots, default=start) > start
             if had_records and self._all_was_durable:
                 raise LogDamaged(f"`{self.path}` is damaged: no segment is left", start)
-            self.segments.append(self._open_segment(start, is_new=start == 0))
+            yield from self._begin_at(start, is_new=start == 0)
         return ProducerSnapshots(self.env.disk, self.path, snapshots)
 
     @property
     def _all_was_durable(self) -> bool:
         """Whether no crash can have taken anything, or nothing shows what one can have taken."""
         return self.clean or not self.checkpoints.complete
+
+    def _begin_at(self, offset: int, *, is_new: bool = False) -> Pieces[None]:
+        """Makes the segment of a log that has none. Above 0 its name is durable before anything
+        depends on it: beside a checkpoint only it says where the log begins."""
+        segment = self._open_segment(offset, is_new=is_new)
+        self.segments.append(segment)
+        if offset and not self.sync_later:
+            self.env.disk.sync(segment.file)
+            yield FILE_SYNC_WORK
 
     def _open_segment(self, base_offset: int, *, is_new: bool = False) -> Segment:
         segment = Segment(self.env.disk, self.path, base_offset, self.config, is_new=is_new)
@@ -392,7 +402,7 @@ class _Loader:
         yield from recovery.drop_from(0, reason)
         recovery.rebuilt_bases.clear()
         snapshots.drop_outside(0, -1)
-        self.segments.append(self._open_segment(restart_at))
+        yield from self._begin_at(restart_at)
         return restart_at
 
     def _check_epochs(

@@ -14,6 +14,7 @@ from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import LogDamaged, ProtocolError, StorageError
 from tidelog.log.checkpoint import (
     LEADER_EPOCH_FILE,
+    LOG_START_FILE,
     PARTITION_METADATA_FILE,
     CleanShutdown,
     decode_epochs,
@@ -540,6 +541,68 @@ def test_a_log_below_its_start_begins_there_anew() -> None:
     assert bench.append() == 10
     log.check()
     assert bench.reopen_after_kill().log_end_offset == 11
+
+
+@pytest.mark.parametrize("witness", ["checkpoint", "name"])
+@pytest.mark.parametrize("lost", ["flushed segment", "unflushed segment", "records below"])
+def test_where_a_start_begins_a_log_anew_outlives_a_power_cut(lost: str, witness: str) -> None:
+    """Goal: no offset is used again. Either witness is enough. Steps: the log starts at 10, by its
+    checkpoint; a start finds it without records; the checkpoints are written; the power goes."""
+    bench = LogBench()
+    _write_checkpoints(bench)
+    # The topic id is durable.
+    bench.disk.sync_tree()
+    if lost == "records below":
+        bench.append(count=3)
+        bench.log.request_flush()
+        bench.settle()
+        bench.disk.replace(LOG_START_FILE, encode_offsets({PARTITION: 10}))
+        log = bench.reopen_after_kill()
+    else:
+        bench.append(count=10)
+        if lost == "flushed segment":
+            bench.log.request_flush()
+            bench.settle()
+        bench.log.update_high_watermark(10)
+        bench.log.maybe_raise_log_start_offset(10)
+        _write_checkpoints(bench)
+        bench.disk.delete(file_of(0, ".log"))
+        log = bench.reopen_after_power_cut()
+    assert (log.log_start_offset, log.log_end_offset) == (10, 10)
+    bench.append()
+    _write_checkpoints(bench)
+    if witness == "name":
+        bench.disk.replace(LOG_START_FILE, b"")
+    else:
+        bench.disk.delete(file_of(10, ".log"))
+    log = bench.reopen_after_power_cut()
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (10, 10, 10)
+
+
+def test_the_start_of_an_empty_log_is_checkpointed() -> None:
+    """Goal: its only segment is gone, which no recovery point claims, and it begins where it
+    began. Once a record is durable the name of its segment is."""
+    bench = LogBench()
+    bench.log.truncate_fully_and_start_at(10)
+    bench.log.request_flush()
+    bench.settle()
+    _write_checkpoints(bench)
+    bench.disk.delete(file_of(10, ".log"))
+    log = bench.reopen_after_kill()
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (10, 10, 10)
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    _write_checkpoints(bench)
+    assert decode_offsets(bench.disk.read_file(LOG_START_FILE) or b"") == {}
+
+
+def _write_checkpoints(bench: LogBench) -> None:
+    """What a node does every minute."""
+    bench.directory.checkpoint_recovery_points()
+    bench.directory.checkpoint_log_start_offsets()
+    bench.directory.checkpoint_high_watermarks()
+    bench.settle()
 
 
 def test_a_bad_snapshot_is_replaced_by_replay() -> None:

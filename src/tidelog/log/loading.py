@@ -425,7 +425,9 @@ class _Loader:
         one if it lies beyond them all."""
         bases = {segment.base_offset for segment in self.segments}
         for name, offset in found.items():
-            if offset not in bases:
+            # An index beside a segment that this start has made is of one whose name was not
+            # durable. After a clean stop it would be what is left of a lost log.
+            if offset not in bases or offset_name(offset) + LOG_SUFFIX not in found:
                 self.env.disk.delete(f"{self.path}/{name}")
         newest = max(snapshots.offsets, default=-1)
         for offset in snapshots.offsets:

@@ -675,6 +675,32 @@ def test_orphan_index_files_are_removed() -> None:
     assert not bench.disk.exists(file_of(77, ".index"))
 
 
+def test_an_index_whose_log_was_never_durable_goes_at_the_next_start() -> None:
+    """NoFalseDamage. Goal: neither the next clean stop nor a power cut behind it lets it appear
+    as what is left of a log. Steps: a clean stop has written the indexes of the first segment; the
+    power goes before their flush; a start, a clean stop, and another start."""
+    found = 0
+    for seed in range(60):
+        bench = LogBench()
+        bench.directory.checkpoint_recovery_points()
+        bench.settle()
+        bench.disk.sync_tree()
+        bench.append()
+        bench.directory.close_cleanly(CleanShutdown(41))
+        bench.effects.take()
+        bench.disk.crash(Prng(seed))
+        has_index = any(bench.disk.exists(file_of(0, each)) for each in (".index", ".timeindex"))
+        if not has_index or bench.disk.exists(file_of(0, ".log")):
+            continue
+        found += 1
+        bench.reopen()
+        end = bench.log.log_end_offset
+        assert bench.reopen_cleanly().log_end_offset == end, seed
+        bench.stop()
+        assert bench.reopen_after_power_cut(Prng(seed)).log_end_offset == end, seed
+    assert found > 5
+
+
 @pytest.mark.parametrize("stop", ["clean", "unclean", "recovery point lost"])
 def test_random_damage_never_breaks_opening(stop: str) -> None:
     """Goal: P4; whatever file of a partition is damaged, the log that opens is a prefix of what was

@@ -170,7 +170,9 @@ class LogDirectory:
         waiting.extend(self.futures.find(names))
         known = {partition: found.pop(partition, Checkpoints()) for partition in waiting}
         for partition, checkpoints in found.items():
-            if checkpoints.recovery_point > checkpoints.log_start_offset:
+            # A checkpoint that names it has made its directory's name durable. Records that were
+            # deleted count too: their offsets must not be used again.
+            if checkpoints.recovery_point or checkpoints.log_start_offset:
                 missing = LogDamaged(f"`{partition}` is missing", 0)
                 self._note_damage(partition, missing, checkpoints)
         together_from = min(SYNC_ALL_FROM_LOGS, most_work // LOG_LOADING_WORK)
@@ -463,7 +465,8 @@ class LogDirectory:
             or partition in owing
             or 0 < log.log_start_offset >= log.recovery_point
         }
-        for partition, known in self._kept():
+        damaged = ((each, damage.checkpoints) for each, damage in self.damaged.items())
+        for partition, known in (*damaged, *self._kept()):
             if known.log_start_offset:
                 starts[partition] = known.log_start_offset
         self._written.write(checkpoint.LOG_START_FILE, starts, subject)

@@ -70,8 +70,12 @@ def read_checkpoints(
     unknown = -1 if others[-1] is not None else 0
     complete = recovery_points is not None
     if recovery_points is None:
-        # A clean stop flushes all that is committed.
-        recovery_points = dict(high_watermarks) if clean else {}
+        # A clean stop flushes all that is committed, and no crash takes the directory of a log.
+        recovery_points = {
+            partition: offset
+            for partition, offset in high_watermarks.items()
+            if clean or partition not in partitions
+        }
     by_partition = {
         partition: Checkpoints(
             recovery_points.get(partition, 0) % UNKNOWN_END,

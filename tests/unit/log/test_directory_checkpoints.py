@@ -156,6 +156,60 @@ def test_damage_outlives_the_loss_of_the_recovery_points(damage: str, stop: str)
         assert list(bench.directory.logs) == [OTHER]
 
 
+@pytest.mark.parametrize("stop", ["kill", "clean"])
+@pytest.mark.parametrize("before", ["deleted", "begun anew", "recovery points lost"])
+def test_a_missing_directory_is_damage_if_an_offset_was_used(before: str, stop: str) -> None:
+    """Goal: no new log begins at 0 in its place, not at the second start either. One witness is
+    enough: the recovery point of records that were deleted, the log start of a log that never had
+    one, the high watermark where the recovery points are lost too."""
+    bench = LogBench()
+    if before == "begun anew":
+        bench.log.truncate_fully_and_start_at(10)
+    else:
+        bench.append(count=10)
+        bench.log.update_high_watermark(10)
+    if before == "deleted":
+        bench.log.maybe_raise_log_start_offset(10)
+    if stop == "clean":
+        bench.stop()
+    else:
+        bench.log.request_flush()
+        finish(bench.directory._checkpoint_all())
+        bench.settle()
+    bench.disk.delete(str(PARTITION))
+    if before == "recovery points lost":
+        bench.disk.replace(RECOVERY_POINT_FILE, b"")
+        # With no log at all a missing file is that of a first start.
+        bench.disk.make_dir(str(OTHER))
+    for _ in range(2):
+        bench.effects.take()
+        bench.directory = bench._open()
+        assert list(bench.directory.damaged) == [PARTITION]
+        finish(bench.directory._checkpoint_all())
+        bench.settle()
+
+
+def test_a_damaged_log_keeps_its_start() -> None:
+    """Goal: once its records are back, those that were deleted are not. Method: two starts find it
+    damaged, and write the checkpoints; then the operator puts the file back."""
+    bench = LogBench()
+    bench.append(count=4)
+    bench.append(count=6)
+    bench.log.update_high_watermark(10)
+    bench.log.maybe_raise_log_start_offset(7)
+    bench.stop()
+    intact = bench.disk.read_file(file_of(0, ".log"))
+    assert intact is not None
+    bench.disk.replace(file_of(0, ".log"), intact[:-7])
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            bench.reopen_after_kill()
+        finish(bench.directory._checkpoint_all())
+        bench.settle()
+    bench.disk.replace(file_of(0, ".log"), intact)
+    assert bench.reopen_after_kill().log_start_offset == 7
+
+
 def test_a_log_that_is_intact_again_is_sound_though_its_end_was_unknown() -> None:
     """Goal: the operator has put the file back. From then on a torn tail is one again."""
     bench, intact = _damaged_without_recovery_points("bit")

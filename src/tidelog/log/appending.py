@@ -5,7 +5,8 @@ tail cache. Every check that can refuse a batch comes before the write. What fol
 can fail only by the device.
 
 Invariants
-- Offsets of batches strictly increase; a hole can only come from compaction on a leader.
+- Offsets of batches strictly increase; a hole can only come from compaction on a leader, and is
+  noted before it is written.
 - A failed append leaves no trace: the disk cuts the file back, and nothing else was changed. From
   then on every append raises `StorageError`.
 
@@ -135,8 +136,6 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
     if first.base_offset < state.log_end_offset:
         _make_room_for_first(state, first)
     data = memoryview(records)[:end]
-    if state.cleaned_to < 0 and _has_gaps(spans, state.log_end_offset):
-        state.note_gaps()
     _write(state, data, spans, -1)
     pos = 0
     for header, span in zip(headers, spans, strict=True):
@@ -209,6 +208,8 @@ def _write(state: LogState, data: Buffer, spans: Sequence[BatchSpan], wall_ms: i
     config = state.config
     active = state.segments.active
     try:
+        if state.cleaned_to < 0 and _has_gaps(spans, state.log_end_offset):
+            state.note_gaps()
         if active.should_roll(config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)):
             # Also where batches are missing: a start takes a hole between segments for a torn tail.
             fitting = spans[-1].last_offset - MAX_RELATIVE_OFFSET

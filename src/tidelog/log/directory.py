@@ -433,7 +433,7 @@ class LogDirectory:
 
     def checkpoint_cleaned(self) -> None:
         """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
-        any other log for damage."""
+        any other log for damage, unless the log itself says that it has them (`note_gaps`)."""
         cleaned = {key: log.cleaned_to for key, log in self._all_logs() if log.cleaned_to >= 0}
         for partition, known in self._kept():
             if known.cleaned_to >= 0:

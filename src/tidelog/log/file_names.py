@@ -21,6 +21,8 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 """Follows the name of a file that is not complete yet."""
 DELETED_SUFFIX: Final = ".deleted"
 """Follows the name of a segment's file that is no longer part of the log."""
+GAPS_FILE: Final = "has-gaps"
+"""An empty file beside the segments of a log in which offsets may be missing between batches."""
 
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _NAME_DIGITS: Final = 20

@@ -18,6 +18,8 @@ Invariants
   is emptied and begins there.
 - Where a log begins above 0, because a start has made its first segment, is durable.
 - Records that are missing below the checkpointed log start were deleted: that is not damage.
+- A hole between batches is one that a cleaner has left if the cleaner's checkpoint has the log, or
+  `has-gaps` is beside it; else it is damage or a torn tail.
 - The epoch cache covers [log start, log end) and nothing else.
 
 Source: Kafka's `LogLoader`.
@@ -38,6 +40,7 @@ from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import EpochsRebuilt, TopicIdUnknown
 from tidelog.log.file_names import (
     CHECKPOINT_SUFFIX,
+    GAPS_FILE,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
@@ -115,6 +118,8 @@ def opened(
     path = path or str(topic_partition)
     if names is None:
         names = yield from finish_swaps(env, path)
+    if GAPS_FILE in names and checkpoints.cleaned_to < 0:
+        checkpoints = checkpoints._replace(cleaned_to=0)
     has_id = checkpoint.PARTITION_METADATA_FILE in names
     topic_id = read_topic_id(env, topic_partition, path) if has_id else model.ZERO_TOPIC_ID
     # The id is written before the first record and flushed with it. So a log that has records and

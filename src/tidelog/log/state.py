@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from tidelog.config import LogConfig
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.log.epoch_cache import LeaderEpochCache
+from tidelog.log.file_names import GAPS_FILE
 from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.producer_snapshots import ProducerSnapshots
@@ -169,7 +170,12 @@ class LogState:
         return [segment.base_offset for segment in dropped]
 
     def note_gaps(self) -> None:
-        """Offsets are missing between batches from here on, because a cleaner was on the leader."""
+        """Offsets are missing between batches from here on, because a cleaner was on the leader.
+        Raises `StorageError`."""
+        # A start must know of the gaps wherever it finds them. The checkpoint of the cleaner is
+        # written later, and has names and no logs. This file outlives a kill as the batches do, and
+        # has nothing but a name, so a power cut leaves it once a file beside it was synced.
+        self.env.disk.open(f"{self.path}/{GAPS_FILE}", create=True).close()
         self.cleaned_to = max(self.cleaned_to, 0)
         for segment in self.segments:
             segment.batches.contiguous = False

@@ -164,15 +164,19 @@ class LogCleaner:
         config, log = self._env.config, partition.log
         self._number += 1
         self._partition, self._began_at, self._at = partition, self._now, self._now
-        self._round = CleaningRound(
-            log,
-            part,
-            OffsetMap(config.cleaner_dedupe_buffer_bytes, config.cleaner_load_factor),
-            number=self._number,
-            wall_ms=wall_ms,
-            buffer_bytes=config.cleaner_io_buffer_bytes,
-            put_aside=self._put_aside,
-        )
+        try:
+            self._round = CleaningRound(
+                log,
+                part,
+                OffsetMap(config.cleaner_dedupe_buffer_bytes, config.cleaner_load_factor),
+                number=self._number,
+                wall_ms=wall_ms,
+                buffer_bytes=config.cleaner_io_buffer_bytes,
+                put_aside=self._put_aside,
+            )
+        except StorageError as error:
+            self._stop(partition, error)
+            return
         # Durable before anything of the round is, since disk effects keep their order: a start that
         # does not know of the cleaner takes its gaps for damage.
         self._env.directories.checkpoint_cleaned()
@@ -195,7 +199,7 @@ class LogCleaner:
         try:
             cleaning.step(CLEANING_WORK_PER_TURN)
         except (StorageError, CorruptBatch) as error:
-            self._stop(partition, cleaning, error)
+            self._stop(partition, error)
             return
         except LogDamaged as error:
             cleaning.give_up()
@@ -229,17 +233,17 @@ class LogCleaner:
         self._forget()
         self._begin_search()
 
-    def _stop(
-        self, partition: Partition, cleaning: CleaningRound, error: StorageError | CorruptBatch
-    ) -> None:
+    def _stop(self, partition: Partition, error: StorageError | CorruptBatch) -> None:
         retry_at = Instant(self._now + _RETRY_MS) if isinstance(error, StorageError) else None
         self._skipped[partition] = retry_at
         self._env.trace.event(
             CleaningStopped(partition=partition.topic_partition, reason=str(error))
         )
+        cleaning = self._round
         self._forget()
         try:
-            cleaning.give_up()
+            if cleaning is not None:
+                cleaning.give_up()
         except StorageError as failure:
             self._env.changed.failed.append((partition, failure))
         self._begin_search()

@@ -21,6 +21,7 @@ from tidelog.log.checkpoint import (
 )
 from tidelog.log.pieces import finish
 from tidelog.model import TopicPartition
+from tidelog.records.batch import stamp
 
 
 def test_the_checkpoints_of_a_deleted_log_say_nothing_of_its_successor() -> None:
@@ -239,3 +240,26 @@ def test_a_checkpoint_during_a_start_does_not_call_unread_logs_never_durable() -
     assert bench.disk.exists(RECOVERY_POINT_FILE)
     bench.directory = bench._open()
     assert list(bench.directory.damaged) == [PARTITION]
+
+
+def with_gaps(bench: LogBench) -> LogBench:
+    """The log has gaps that were fetched, and the checkpoints know of them."""
+    for base_offset in (0, 5, 6, 9):
+        bench.log.append_as_follower(stamp(batch(), base_offset, 0), 0)
+    bench.log.update_high_watermark(10)
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    return bench
+
+
+def test_gaps_are_known_beside_a_renamed_directory() -> None:
+    """The replica was reassigned, and has come back before the files of the former log are gone.
+    After a crash no entry of that name counts, and the log was cut at its first gap."""
+    bench = LogBench()
+    bench.directory.schedule_delete(PARTITION)
+    bench.directory.create(PARTITION, TOPIC_ID, bench.config)
+    with_gaps(bench)
+    assert [name for name in bench.disk.list_dir() if name.endswith("-delete")] != []
+    assert bench.reopen_after_kill().log_end_offset == 10

@@ -264,3 +264,41 @@ def test_a_hole_that_a_cleaner_has_left_is_not_a_torn_tail(cleaned_to: int, end:
     bench.disk.replace(file_of(9, ".log"), data[kept_bytes:])
     bench.disk.replace(CLEANER_FILE, encode_offsets({PARTITION: cleaned_to}))
     assert bench.reopen_after_kill().log_end_offset == end
+
+
+@pytest.mark.parametrize("durable", [0, 3])
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_gaps_that_were_fetched_are_no_torn_tail(durable: int, power_cut: bool) -> None:
+    """A follower fetches what its leader's cleaner has left, and the node dies before the next
+    checkpoint. A start does not know that the topic is compacted. It cut the log at the first gap,
+    and what was cut was acknowledged."""
+    bench = LogBench()
+    for _ in range(durable):
+        bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    for base_offset in (0, 5, 6, 9):
+        bench.log.append_as_follower(stamp(batch(), durable + base_offset, 0), 0)
+    if power_cut:
+        bench.log.request_flush()
+        bench.settle()
+        bench.reopen_after_power_cut()
+    else:
+        bench.reopen_after_kill()
+    assert bench.log.log_end_offset == durable + 10 and bench.log.cleaned_to == 0
+    # What that start keeps counts as durable.
+    bench.reopen_after_power_cut()
+    assert bench.log.log_end_offset == durable + 10 and bench.log.cleaned_to == 0
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_an_offset_that_a_flip_has_raised_makes_no_gap(last: bool) -> None:
+    """No checksum covers offsets. In a log that never had gaps a sound batch with a higher offset
+    is a bad batch, and its records are not served in another place."""
+    bench = LogBench()
+    for _ in range(5):
+        bench.append()
+    bench.disk.flip_bit(file_of(0, ".log"), 8 * ((4 if last else 2) * len(batch()) + 6))
+    assert bench.reopen_after_kill().log_end_offset == (4 if last else 2)

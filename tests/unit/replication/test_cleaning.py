@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from tests.unit.replication.filled import orders_on_three
+from tidelog.env.memory_disk import Operation
 from tidelog.log.cleaning.choosing import Cleanable, cleanable_part
 from tidelog.log.cleaning.round import CleaningRound
+from tidelog.log.file_names import GAPS_FILE
 from tidelog.log.state import LogState
 from tidelog.model import TopicPartition
 from tidelog.replication import cleaning
+from tidelog.sim.engine.disk import Trouble
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 from tidelog.sim.replicas.reading import records_of
@@ -118,6 +121,20 @@ def test_a_full_disk_stops_the_round_and_nothing_else(cluster: Cluster) -> None:
     broker.disk.capacity_bytes = None
     cluster.run(61_000 + 2 * CONFIG.cleaner_backoff_ms)
     assert len(log_of(broker)) < len(before)
+
+
+def test_a_round_that_cannot_note_its_gaps_does_not_begin(cluster: Cluster) -> None:
+    """Later it does."""
+    broker = cluster.brokers[1]
+    before = log_of(broker)
+    broker.disk.troubles.append(Trouble("eio", frozenset((Operation.CREATE,)), sticky=False))
+    compact(cluster)
+    cluster.run(2 * CONFIG.cleaner_backoff_ms)
+    assert log_of(broker) == before and broker.log("orders").cleaned_to < 0
+    assert broker.replicas.partitions[ORDERS].offline is None
+    cluster.run(61_000 + 2 * CONFIG.cleaner_backoff_ms)
+    assert len(log_of(broker)) < len(before)
+    assert broker.disk.exists(f"{ORDERS}/{GAPS_FILE}")
 
 
 def test_a_round_that_gets_nowhere_is_not_tried_again_at_once(

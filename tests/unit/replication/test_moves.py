@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.log.harness import PARTITION, TOPIC_ID
+from tests.unit.log.harness import PARTITION, TOPIC_ID, batch
 from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
@@ -10,6 +10,7 @@ from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directories import OfflineDirectory
 from tidelog.model import TopicPartition, Uuid
+from tidelog.records.batch import stamp
 from tidelog.replication import moves
 from tidelog.replication.events.moves import MoveGivenUp
 from tidelog.sim.engine.disk import ProcessKilled
@@ -313,3 +314,28 @@ def test_a_directory_that_failed_in_this_turn_is_not_moved_from() -> None:
         bench.tick()
         assert bench.partition.log.log_end_offset == 3
     assert turns > 2
+
+
+@pytest.mark.parametrize("power_cut", [False, True])
+def test_gaps_move_with_their_log(power_cut: bool) -> None:
+    """The process dies when the former log has its last name, and before any checkpoint of the new
+    directory has the log. The log that was left was cut at its first gap."""
+    bench = MoveBench()
+    for base_offset in (0, 5, 6, 9):
+        bench.log.append_as_follower(stamp(batch(), base_offset, 0), 0)
+    bench.log.update_high_watermark(10)
+    bench.log.request_flush()
+    bench.carry_out()
+
+    def witness(operation: Operation, path: str) -> None:
+        if operation is Operation.REPLACE and bench.names(1) != [str(PARTITION)]:
+            raise ProcessKilled(path)
+
+    bench.watch(witness)
+    assert bench.request(2) is ErrorCode.NONE
+    with pytest.raises(ProcessKilled):
+        bench.turns()
+    bench.watch(None)
+    assert bench.names(2) == [str(PARTITION)]
+    bench.restart(power_cut=power_cut)
+    assert bench.log.log_end_offset == 10

@@ -58,7 +58,7 @@ class CleaningRound:
         put_aside: Callable[[int], None],
     ) -> None:
         """`number` is another one for each round. `put_aside` takes the base offset of each
-        segment whose files are now `.deleted`."""
+        segment whose files are now `.deleted`. Raises `StorageError`."""
         stable = state.last_stable_offset
         assert part.end <= stable, f"CleansDecided: {state.path} to {part.end}, stable is {stable}"
         self._state = state
@@ -80,8 +80,8 @@ class CleaningRound:
         # Whether everything is done, or will not be.
         self.is_over = False
         self._work = self._steps()
-        state.cleaning = self
         state.note_gaps()
+        state.cleaning = self
 
     @property
     def waits(self) -> bool:

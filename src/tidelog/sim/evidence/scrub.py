@@ -14,6 +14,7 @@ from tidelog.errors import CorruptBatch, StorageError, UsageError
 from tidelog.kraft.quorum_state import decode_state
 from tidelog.log import checkpoint
 from tidelog.log.file_names import (
+    GAPS_FILE,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -85,6 +86,7 @@ def scrub(disk: Disk, *, settled: bool) -> list[str]:
         partition = parse_partition_name(name)
         if partition is not None:
             may_have_gaps = partition in cleaned or partition.topic in INTERNAL_TOPICS
+            may_have_gaps |= disk.exists(f"{name}/{GAPS_FILE}")
             files, batches, complaints = _scrub_segments(disk, name, may_have_gaps)
             complaints += _scrub_small(files)
             if settled:

@@ -263,3 +263,14 @@ def test_gaps_are_known_beside_a_renamed_directory() -> None:
     with_gaps(bench)
     assert [name for name in bench.disk.list_dir() if name.endswith("-delete")] != []
     assert bench.reopen_after_kill().log_end_offset == 10
+
+
+@pytest.mark.parametrize("stop", ["cleanly", "killed"])
+def test_gaps_are_known_without_the_checkpoint_of_the_cleaner(stop: str) -> None:
+    """One missing file made damage of every gap."""
+    bench = with_gaps(LogBench())
+    if stop == "cleanly":
+        bench.stop()
+    bench.disk.delete(CLEANER_FILE)
+    assert bench.reopen_after_kill().log_end_offset == 10
+    assert bench.log.cleaned_to == 0

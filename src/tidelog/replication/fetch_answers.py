@@ -31,7 +31,14 @@ from tidelog.log.log import Log
 from tidelog.replication.events import following as events
 from tidelog.replication.events.following import DelayReason, RestartReason, TruncationReason
 from tidelog.replication.fetch_state import FetchState, FollowedPartitions, Phase, pause_ms
-from tidelog.replication.follower import Cut, Progress, append_fetched, truncate, where_to_agree
+from tidelog.replication.follower import (
+    Cut,
+    Progress,
+    append_fetched,
+    cut_before,
+    truncate,
+    where_to_agree,
+)
 from tidelog.wire.fetch import FetchedPartition
 
 
@@ -78,6 +85,12 @@ class FetchAnswers:
     def _on_records(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
         log = state.partition.log
         self._followed.count_bytes(state, fetched.records_bytes, now)
+        before = cut_before(log, fetched)
+        if before is not None:
+            # The records come again with the next fetch.
+            self.cut(state, before)
+            state.errors = 0
+            return
         if fetched.records_bytes and not log.segments.active.size_bytes:
             self._env.work.spend(FIRST_RECORDS_WORK)
         progress = append_fetched(log, fetched, state.leader_epoch, self._env.trace)

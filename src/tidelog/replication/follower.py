@@ -26,7 +26,6 @@ Source: KIP-101, KIP-279, KIP-595 (divergence in Fetch), KAFKA-18723.
 from enum import Enum
 from typing import NamedTuple
 
-from tidelog.env.disk import Buffer
 from tidelog.env.trace import Trace
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
@@ -139,6 +138,17 @@ def _restart(
     return True
 
 
+def cut_before(log: Log, fetched: FetchedPartition) -> Cut | None:
+    """Where the log is to be cut before it can take these records, if they are not its own: 1.
+    Records were deleted up to the middle of a batch. 2. This log ends there with other batches:
+    they are of another history, and below the leader's start epochs are not compared."""
+    end = log.log_end_offset
+    if not fetched.records_bytes or not log.log_start_offset < end == fetched.log_start_offset:
+        return None
+    begins_at = int.from_bytes(as_buffer(fetched.records)[:8], "big")
+    return Cut(end, RestartReason.BATCH_BEGINS_BELOW) if begins_at < end else None
+
+
 def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: Trace) -> Progress:
     """Appends the records and takes over high watermark and log start.
 
@@ -146,13 +156,7 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
     """
     progress = Progress.NOTHING
     if fetched.records_bytes:
-        records = as_buffer(fetched.records)
-        if log.log_end_offset == fetched.log_start_offset and _is_within(records, log):
-            # 1. Records were deleted up to the middle of a batch. 2. This log ends there with other
-            # batches: they are of another history, and below the leader's start epochs are not
-            # compared.
-            truncate(log, Cut(log.log_end_offset, RestartReason.BATCH_BEGINS_BELOW), trace)
-        appended = log.append_as_follower(records, sent_epoch)
+        appended = log.append_as_follower(as_buffer(fetched.records), sent_epoch)
         if appended.size_bytes:
             progress = Progress.APPENDED
         if appended.skipped_bytes:
@@ -168,9 +172,3 @@ def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: 
     if log.log_start_offset < fetched.log_start_offset <= log.high_watermark:
         moved |= log.maybe_raise_log_start_offset(fetched.log_start_offset)
     return Progress.BOUNDS if moved and progress is Progress.NOTHING else progress
-
-
-def _is_within(records: Buffer, log: Log) -> bool:
-    """Whether the first batch begins below the end of a log that has records."""
-    begins_at = int.from_bytes(records[:8], "big")
-    return begins_at < log.log_end_offset > log.log_start_offset

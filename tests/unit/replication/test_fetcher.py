@@ -334,6 +334,24 @@ def test_a_durable_log_that_is_left_behind_is_claimed_by_no_checkpoint_when_it_g
     assert wanted.fetch_offset == 400
 
 
+def test_a_durable_log_whose_leader_begins_in_a_batch_below_is_claimed_by_no_checkpoint() -> None:
+    """ClaimBeforeCut: what it has in place of that batch is of another history and goes. The batch
+    was taken in the same turn, and after a power cut the log was missed."""
+    follower = durable_follower()
+    answer = part(b"1", b"2", b"3", b"4", base=1, high_watermark=5)._replace(log_start_offset=3)
+    follower.answer(follower.sent(), answer)
+    claimed, subject = checkpoint_of(follower)
+    log = follower.log()
+    assert claimed == 0 and (log.log_start_offset, log.log_end_offset) == (0, 3)
+    follower.replicas.on_checkpointed(subject, follower.now)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    fetch = follower.sent()
+    assert fetch.request.partitions[0].fetch_offset == 3
+    follower.answer(fetch, answer)
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (3, 5, 5)
+    log.verify()
+
+
 def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() -> None:
     """The next leader may not want it, and the checkpoint then claims everything again."""
     follower = durable_follower()

@@ -420,7 +420,8 @@ class LogDirectory:
         """Emits `replication-offset-checkpoint`; returns whether there was a reason to. No mark is
         above a cut that is not durable (*CutBeforeMark*)."""
         marks = {partition: log.saved_high_watermark for partition, log in self._all_logs()}
-        for partition, damage in self.remembered.items():
+        # If the recovery points are lost behind a clean stop, these say what was durable.
+        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
             marks[partition] = damage.saved_high_watermark
         marks.update((each, known.high_watermark) for each, known in self._kept())
         return self._written.write(checkpoint.HIGH_WATERMARK_FILE, marks, subject)

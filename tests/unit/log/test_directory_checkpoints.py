@@ -190,6 +190,31 @@ def test_a_missing_directory_is_damage_if_an_offset_was_used(before: str, stop: 
         bench.settle()
 
 
+@pytest.mark.parametrize("damage", ["end", "directory"])
+def test_damage_outlives_a_clean_stop_before_the_recovery_points_are_lost(damage: str) -> None:
+    """LostBeforeCut. Goal: what a start has found damaged is not sound for a later one, nor made
+    anew. Steps: damage, a start, a clean stop, the checkpoint is damaged, a start."""
+    bench = LogBench()
+    bench.append(count=10)
+    bench.append(count=10)
+    bench.log.update_high_watermark(20)
+    bench.stop()
+    path = file_of(0, ".log")
+    if damage == "end":
+        # The second of two batches of one size.
+        data = bench.disk.read_file(path) or b""
+        bench.disk.replace(path, data[: len(data) // 2])
+    else:
+        while bench.disk.delete_some(str(PARTITION), 10):
+            pass
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            bench.reopen()
+        assert bench.directory.damaged.keys() == {PARTITION}
+        bench.stop()
+        bench.disk.replace(RECOVERY_POINT_FILE, b"damaged")
+
+
 def test_a_damaged_log_keeps_its_start() -> None:
     """Goal: once its records are back, those that were deleted are not. Method: two starts find it
     damaged, and write the checkpoints; then the operator puts the file back."""

@@ -49,6 +49,9 @@ class Watch:
         for partition in node.broker.replicas.partitions.values():
             leads = partition.leadership
             if leads is None:
+                if seen.pop(partition, None) is not None:
+                    # It may have committed in the turn that ended its leadership (733938959).
+                    evidence.oracle.on_leader(host, partition_id(partition), partition.log)
                 continue
             state = (leads.leader_epoch, partition.log.high_watermark, leads.isr, leads.min_isr)
             if seen.get(partition) == state:

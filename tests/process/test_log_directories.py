@@ -1,6 +1,7 @@
 """A node with two log directories: an administrator's client moves a replica, one is missing."""
 
 import shutil
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,13 +15,18 @@ PARTITIONS = 6
 RECORDS = 300
 
 
+def cluster_on(roots: list[Path]) -> LocalCluster:
+    """A node with these log directories."""
+    config = {"log.dirs": ",".join(map(str, roots))}
+    return LocalCluster(brokers=1, data_dir=roots[0].parent / "cluster", config=config)
+
+
 def test_partitions_lie_on_both_disks_and_one_may_be_missing(tmp_path) -> None:
     from confluent_kafka import Producer
     from kafka.admin import KafkaAdminClient
 
     roots = [tmp_path / "a", tmp_path / "b"]
-    config = {"log.dirs": ",".join(map(str, roots))}
-    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=config) as cluster:
+    with cluster_on(roots) as cluster:
         cluster.create_topic("orders", partitions=PARTITIONS, replication_factor=1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
         for number in range(PARTITIONS):
@@ -91,8 +97,7 @@ def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
     from kafka.admin import KafkaAdminClient
 
     roots = [tmp_path / "a", tmp_path / "b"]
-    config = {"log.dirs": ",".join(map(str, roots))}
-    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=config) as cluster:
+    with cluster_on(roots) as cluster:
         cluster.create_topic("orders", partitions=1, replication_factor=1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
         for number in range(RECORDS):
@@ -145,8 +150,7 @@ def test_a_lost_replica_waits_for_its_disk(tmp_path) -> None:
     from confluent_kafka import Producer
 
     roots = [tmp_path / "a", tmp_path / "b"]
-    config = {"log.dirs": ",".join(map(str, roots))}
-    with LocalCluster(brokers=1, data_dir=tmp_path / "cluster", config=config) as cluster:
+    with cluster_on(roots) as cluster:
         cluster.create_topic("orders", partitions=1, replication_factor=1)
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
         for number in range(RECORDS):

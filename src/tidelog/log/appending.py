@@ -136,7 +136,8 @@ def append_as_follower(state: LogState, records: Buffer, max_epoch: int) -> Foll
     if first.base_offset < state.log_end_offset:
         _make_room_for_first(state, first)
     data = memoryview(records)[:end]
-    _write(state, data, spans, -1)
+    begins_gaps = state.cleaned_to < 0 and _has_gaps(spans, state.log_end_offset)
+    _write(state, data, spans, -1, begins_gaps=begins_gaps)
     pos = 0
     for header, span in zip(headers, spans, strict=True):
         if header.leader_epoch >= 0 and header.leader_epoch != state.epochs.saved_epoch:
@@ -201,14 +202,22 @@ def _make_room_for_first(state: LogState, first: BatchSpan) -> None:
 # Both --------------------------------------------------------------------------------------
 
 
-def _write(state: LogState, data: Buffer, spans: Sequence[BatchSpan], wall_ms: int) -> None:
-    """Rolls when due and writes; on `StorageError` the log is as before."""
+def _write(
+    state: LogState,
+    data: Buffer,
+    spans: Sequence[BatchSpan],
+    wall_ms: int,
+    *,
+    begins_gaps: bool = False,
+) -> None:
+    """Rolls when due and writes; on `StorageError` the log is as before. With `begins_gaps` these
+    are the first batches with a gap before one of them."""
     if state.failure is not None:
         raise StorageError(state.path, state.failure)
     config = state.config
     active = state.segments.active
     try:
-        if state.cleaned_to < 0 and _has_gaps(spans, state.log_end_offset):
+        if begins_gaps:
             state.note_gaps()
         if active.should_roll(config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)):
             # Also where batches are missing: a start takes a hole between segments for a torn tail.

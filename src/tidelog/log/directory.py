@@ -274,6 +274,10 @@ class LogDirectory:
         known = {} if self._start is None else self._start.known
         return (*known.items(), *self.futures.replaced.items())
 
+    def _all_damage(self) -> Iterable[tuple[TopicPartition, Damage]]:
+        """Of the damaged logs, and of those that were repaired and lack records yet."""
+        return chain(self.damaged.items(), self.remembered.items())
+
     def _all_logs(self) -> Iterable[tuple[TopicPartition, Log]]:
         """The logs in service and those that move here."""
         return chain(self.logs.items(), self.futures.items())
@@ -421,7 +425,7 @@ class LogDirectory:
         above a cut that is not durable (*CutBeforeMark*)."""
         marks = {partition: log.saved_high_watermark for partition, log in self._all_logs()}
         # If the recovery points are lost behind a clean stop, these say what was durable.
-        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+        for partition, damage in self._all_damage():
             marks[partition] = damage.saved_high_watermark
         marks.update((each, known.high_watermark) for each, known in self._kept())
         return self._written.write(checkpoint.HIGH_WATERMARK_FILE, marks, subject)
@@ -439,7 +443,7 @@ class LogDirectory:
         for partition, known in self._kept():
             if known.cleaned_to >= 0:
                 cleaned[partition] = max(known.cleaned_to, cleaned.get(partition, -1))
-        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+        for partition, damage in self._all_damage():
             if damage.checkpoints.cleaned_to >= 0:
                 cleaned[partition] = damage.checkpoints.cleaned_to
         if cleaned or checkpoint.CLEANER_FILE in self._written:
@@ -449,7 +453,7 @@ class LogDirectory:
         # Gaps are known to be none before anything counts as durable that has them.
         self.checkpoint_cleaned()
         # The former ends of damaged logs are kept until the records are back.
-        for partition, damage in (*self.damaged.items(), *self.remembered.items()):
+        for partition, damage in self._all_damage():
             ends[partition] = damage.checkpoints.claim
         ends.update((each, known.claim) for each, known in self._kept())
         self._written.write(checkpoint.RECOVERY_POINT_FILE, ends, subject)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from tidelog.broker.features import METADATA, OLDEST_PARTNER, lowering, unserved
-from tidelog.broker.unserved import TIERED, hindrances, read_metadata
+from tidelog.broker.stored_metadata import read_metadata
+from tidelog.broker.unserved import TIERED, hindrances
 from tidelog.client import AdminClient
 from tidelog.client.core.descriptions import NodeDescription, QuorumDescription
 from tidelog.config import NodeConfig, parse_properties

@@ -194,6 +194,11 @@ class LogDamaged(CorruptBatch):
         self.base_offset = base_offset
 
 
+class GapFound(LogDamaged):
+    """Offsets are missing between two batches of a log that is believed to lack none. It is damage
+    unless a cleaner has made the gap, here or on a leader."""
+
+
 class StorageError(Exception):
     """The device or the file system failed: full, read-only, gone, permission denied."""
 

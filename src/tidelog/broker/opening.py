@@ -19,6 +19,7 @@ Source: KIP-858; Kafka's `MetaPropertiesEnsemble`, `LogManager`.
 from collections.abc import Sequence
 
 from tidelog.broker.events import DirectoryOfflineAtStart
+from tidelog.broker.stored_metadata import CompactedTopics
 from tidelog.broker.unserved import hindrances
 from tidelog.config import LogConfig, NodeConfig
 from tidelog.controller.bootstrap import BOOTSTRAP_FILE, NOTHING_LEFT, FirstRecords, first_records
@@ -58,6 +59,8 @@ def open_directories(
     if config.is_controller and set(config.voters) != {config.node_id}:
         QuorumStateFile.require(first)
     usable, offline = _usable(config, disks, identity, prng)
+    # The first directory is opened first, and in it the metadata log.
+    compacted = CompactedTopics(first, config.node_id)
     tails = TailBudget()
     online = {}
     for number, (disk, identity) in sorted(usable.items()):
@@ -71,6 +74,7 @@ def open_directories(
                 wall_ms=wall_ms,
                 most_work=max(1, config.replication.metadata_work_per_turn // len(usable)),
                 tails=tails,
+                was_compacted=compacted.has,
             )
         except StorageError as error:
             if not number:

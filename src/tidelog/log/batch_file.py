@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tidelog.env.disk import File
 from tidelog.env.effects import Chunk
-from tidelog.errors import CorruptBatch, LogDamaged
+from tidelog.errors import CorruptBatch, GapFound, LogDamaged
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.records import batch as batches
 from tidelog.records.batch import HEADER_BYTES, MAGIC, BatchHeader, read_header
@@ -158,7 +158,7 @@ class BatchFile:
                         raise self.damaged(f"its index has {indexed_offset} at {position}")
                     indexed_offset = -1
                 elif base_offset != expected and (self.contiguous or base_offset < expected):
-                    raise self.damaged(f"offset `{base_offset}` where {expected} was due")
+                    raise self._misplaced(base_offset, expected)
                 if last_offset >= offset:
                     return position + pos, expected
                 expected = last_offset + 1
@@ -180,6 +180,11 @@ class BatchFile:
     def damaged(self, detail: str) -> LogDamaged:
         """The error to raise when the file is not what was written."""
         return LogDamaged(f"`{self.file.path}` is damaged: {detail}", self.base_offset)
+
+    def _misplaced(self, base_offset: int, expected: int) -> LogDamaged:
+        error = self.damaged(f"offset `{base_offset}` where {expected} was due")
+        is_gap = base_offset > expected
+        return GapFound(error.message, error.base_offset) if is_gap else error
 
     def read(
         self, position: int, offset: int, max_bytes: int, window: ReadWindow, at_least_one: bool
@@ -207,7 +212,7 @@ class BatchFile:
             if end == 0:
                 first_offset = next_offset = header.base_offset
                 if first_offset > offset and self.contiguous:
-                    raise self.damaged(f"offset `{first_offset}` where {offset} was due")
+                    raise self._misplaced(first_offset, offset)
             if header.last_offset >= window.log_end_offset:
                 raise self.damaged(f"offset `{header.last_offset}` is beyond the end of the log")
             if end and header.last_offset >= window.upper_offset:
@@ -233,7 +238,7 @@ class BatchFile:
     def _check_batch(self, header: BatchHeader, data: bytes, pos: int, expected: int) -> None:
         base_offset = header.base_offset
         if base_offset != expected and (self.contiguous or base_offset < expected):
-            raise self.damaged(f"offset `{base_offset}` where {expected} was due")
+            raise self._misplaced(base_offset, expected)
         if batches.crc_of(data, pos, header.size_bytes) != header.crc:
             raise self.damaged(f"wrong checksum at offset `{base_offset}`")
 

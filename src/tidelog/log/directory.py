@@ -37,7 +37,7 @@ Source: Kafka's `LogManager`; KIP-858, KIP-966 (clean shutdown epoch).
 
 import sys
 from collections import deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from typing import NamedTuple
 
@@ -65,7 +65,7 @@ from tidelog.log.partition_directories import RenamedDirectories
 from tidelog.log.pieces import Pieces, finish
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
-from tidelog.log.values import Checkpoints, LogEnv
+from tidelog.log.values import Checkpoints, LogEnv, never_compacted
 from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
 
 
@@ -139,15 +139,17 @@ class LogDirectory:
         most_work: int = sys.maxsize,
         tails: TailBudget | None = None,
         identity: DirectoryIdentity | None = None,
+        was_compacted: Callable[[str], bool] = never_compacted,
     ) -> "LogDirectory":
         """Loads every partition directory, that of the metadata first; recovers logs unless the
         last stop was clean. What goes beyond the work is left to `load`. Raises `UsageError` for a
         directory that is not formatted, `StorageError` for a bad disk. `tails`: the budget of the
-        tail caches, if directories share one. `identity`: what the caller has read of it."""
+        tail caches, if directories share one. `identity`: what the caller has read of it.
+        `was_compacted`: see `LogEnv`."""
         identity = identity or read_identity(disk)
         clean_shutdown = read_clean_shutdown(disk, trace)
         disk.delete(checkpoint.CLEAN_SHUTDOWN_FILE)
-        env = LogEnv(disk, effects, trace, tails or TailBudget())
+        env = LogEnv(disk, effects, trace, tails or TailBudget(), was_compacted)
         directory = cls(env, identity, default_config, clean_shutdown)
         start = directory._begin_start(clean_shutdown is not None, wall_ms, most_work)
         directory._open_some(start, most_work)

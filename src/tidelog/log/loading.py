@@ -19,7 +19,8 @@ Invariants
 - Where a log begins above 0, because a start has made its first segment, is durable.
 - Records that are missing below the checkpointed log start were deleted: that is not damage.
 - A hole between batches is one that a cleaner has left if the cleaner's checkpoint has the log, or
-  `has-gaps` is beside it; else it is damage or a torn tail.
+  `has-gaps` is beside it, or the metadata has the topic as compacted; else it is damage or a torn
+  tail. The metadata is asked once at most: then there is `has-gaps`.
 - The epoch cache covers [log start, log end) and nothing else.
 
 Source: Kafka's `LogLoader`.
@@ -32,7 +33,7 @@ from dataclasses import dataclass, field
 from tidelog import model
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
-from tidelog.errors import LogDamaged
+from tidelog.errors import GapFound, LogDamaged
 from tidelog.limits import FILE_DELETION_WORK, FILE_SYNC_WORK, LOG_SAVING_WORK, SEGMENT_LOADING_WORK
 from tidelog.log import checkpoint
 from tidelog.log.batch_file import HeldFile
@@ -144,10 +145,27 @@ def opened(
         loader.names.append(checkpoint.PARTITION_METADATA_FILE)
     try:
         return (yield from loader.load(topic_partition, topic_id))
-    except (LogDamaged, GeneratorExit):
+    except (LogDamaged, GeneratorExit) as error:
         for segment in loader.segments:
             segment.close()
-        raise
+        if not isinstance(error, GapFound) or not env.was_compacted(topic_partition.topic):
+            raise
+    yield from _note_gaps(env, path, sync_later=sync_later)
+    again = opened(
+        env, topic_partition, config, checkpoints, clean, wall_ms, sync_later=sync_later, path=path
+    )
+    return (yield from again)
+
+
+def _note_gaps(env: LogEnv, path: str, *, sync_later: bool) -> Pieces[None]:
+    """A follower of Apache Kafka has fetched gaps, which Kafka notes nowhere. What the metadata
+    says of the topic now may be gone from it at the next start."""
+    env.trace.info(path, "open_log", "gaps are believed", "its topic is or was compacted")
+    file = env.disk.open(f"{path}/{GAPS_FILE}", create=True)
+    if not sync_later:
+        env.disk.sync(file)
+        yield FILE_SYNC_WORK
+    file.close()
 
 
 def read_topic_id(env: LogEnv, partition: TopicPartition, path: str = "") -> TopicId:
@@ -287,7 +305,7 @@ class _Loader:
     ) -> Recovery:
         point = self.checkpoints.recovery_point
         return Recovery(
-            self.env.trace,
+            self.env,
             partition,
             self.config,
             self.checkpoints,

@@ -19,6 +19,9 @@ where it is missing:
   raised, and the replica is quarantined until replication proves where to repair it from.
 - Where the recovery point itself cannot be read, everything counts as durable.
 
+A gap between sound batches is neither where the metadata has the topic as compacted: then the log
+is opened anew, as one with gaps (`loading.py`).
+
 The recovery point thus proves that a log was longer. It errs on the safe side only: a crash
 between a truncation and the checkpoint that follows it looks like damage, and costs a repair.
 
@@ -31,15 +34,14 @@ Source: Kafka's `LogLoader` and `LogSegment.recover`; Alagappan et al., FAST '18
 from dataclasses import dataclass, field
 
 from tidelog.config import LogConfig
-from tidelog.env.trace import Trace
-from tidelog.errors import LogDamaged
+from tidelog.errors import GapFound, LogDamaged
 from tidelog.limits import FILE_DELETION_WORK, SEGMENT_LOADING_WORK
 from tidelog.log.epoch_cache import LeaderEpochCache
 from tidelog.log.events import IndexRebuilt, TailCut
 from tidelog.log.file_names import SEGMENT_SUFFIXES, offset_name
 from tidelog.log.pieces import Pieces, Walk
 from tidelog.log.segment import MISSING, Segment
-from tidelog.log.values import Checkpoints
+from tidelog.log.values import Checkpoints, LogEnv
 from tidelog.model import TopicPartition
 
 
@@ -47,7 +49,7 @@ from tidelog.model import TopicPartition
 class Recovery:
     """Makes the segments of one log ready, the oldest first."""
 
-    trace: Trace
+    env: LogEnv
     topic_partition: TopicPartition
     config: LogConfig
     checkpoints: Checkpoints
@@ -91,7 +93,7 @@ class Recovery:
             yield SEGMENT_LOADING_WORK
             if segment.size_bytes < before_bytes:
                 lost, partition = before_bytes - segment.size_bytes, self.topic_partition
-                self.trace.event(TailCut(partition=partition, offset=next_offset, bytes=lost))
+                self.env.trace.event(TailCut(partition=partition, offset=next_offset, bytes=lost))
                 yield from self.drop_from(index + 1, "follows a bad batch")
                 break
         return next_offset
@@ -101,13 +103,13 @@ class Recovery:
         segment = self.segments[index]
         if segment.base_offset > next_offset and not segment.batches.contiguous:
             # What a cleaner has left was durable: Kafka's leaves holes between segments.
-            known_end = max(self.durable_end(), self.checkpoints.cleaned_to)
-            return known_end <= next_offset and not self.clean
+            was_cleaned = next_offset < self.checkpoints.cleaned_to
+            return not was_cleaned and not self.is_durable(next_offset)
         if self.is_durable(min(next_offset, segment.base_offset)):
             detail = f"segment {segment.base_offset} does not begin at {next_offset}"
             if segment.base_offset < next_offset:
                 raise self.segments[index - 1].batches.damaged(detail)
-            raise LogDamaged(f"`{self.topic_partition}` is damaged: {detail}", next_offset)
+            raise GapFound(f"`{self.topic_partition}` is damaged: {detail}", next_offset)
         return True
 
     def _first_unclean(self) -> int:
@@ -138,16 +140,17 @@ class Recovery:
                 return segment.next_offset()
             except LogDamaged as error:
                 what = "segment is scanned"
-                self.trace.warn(self.topic_partition, "load_segment", what, error.message)
+                self.env.trace.warn(self.topic_partition, "load_segment", what, error.message)
         elif bad is not None and (segment.size_bytes or bad.reason != MISSING):
             # A log that never had records has no indexes. Recovery makes them anew unasked; where
             # batches are trusted they were durable before, so something took them.
             partition, name = self.topic_partition, offset_name(segment.base_offset) + bad.suffix
-            self.trace.event(IndexRebuilt(partition=partition, reason=bad.reason, file=name))
+            self.env.trace.event(IndexRebuilt(partition=partition, reason=bad.reason, file=name))
         return (yield from self.rebuild(segment))
 
     def rebuild(self, segment: Segment) -> Pieces[int]:
-        """Scans a segment: its indexes are made anew, a torn tail is cut; returns its end."""
+        """Scans a segment: its indexes are made anew, a torn tail is cut; returns its end. Raises
+        `GapFound`, with nothing cut, where a gap may be one that a cleaner has left."""
         next_offset, size_bytes = segment.base_offset, 0
         found: list[tuple[int, int]] = []
         walk = Walk()
@@ -160,8 +163,9 @@ class Recovery:
                 size_bytes += header.size_bytes
                 if spent := walk.passed(header.size_bytes):
                     yield spent
-        except LogDamaged:
-            if self.is_durable(next_offset):
+        except LogDamaged as error:
+            topic, is_gap = self.topic_partition.topic, isinstance(error, GapFound)
+            if self.is_durable(next_offset) or (is_gap and self.env.was_compacted(topic)):
                 raise
             segment.file.truncate(size_bytes)
         self.rebuilt_bases.add(segment.base_offset)
@@ -180,7 +184,7 @@ class Recovery:
         """Deletes the segments from this one on."""
         for segment in self.segments[index:]:
             base, partition = segment.base_offset, self.topic_partition
-            self.trace.warn(partition, "drop_from", "dropped", reason, base_offset=base)
+            self.env.trace.warn(partition, "drop_from", "dropped", reason, base_offset=base)
             segment.delete()
             yield len(SEGMENT_SUFFIXES) * FILE_DELETION_WORK
         del self.segments[index:]

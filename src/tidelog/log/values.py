@@ -1,6 +1,6 @@
 """Requests to a log and its results: small values without behaviour."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -28,6 +28,11 @@ class AppendOrigin(Enum):
     """The metadata quorum's own batches: only stamped."""
 
 
+def never_compacted(topic: str) -> bool:
+    """The answer where no metadata is at hand (`LogEnv.was_compacted`)."""
+    return False
+
+
 class LogEnv(NamedTuple):
     """What every log of a node shares."""
 
@@ -36,6 +41,9 @@ class LogEnv(NamedTuple):
     trace: Trace
     tails: TailBudget | None = None
     """What the tail caches may hold together; `None` where there is one log."""
+    was_compacted: Callable[[str], bool] = never_compacted
+    """Whether the metadata says of a topic that it is or was compacted. To answer may take a read
+    of all metadata, so only a start asks that has found a gap."""
 
 
 class AppendResult(NamedTuple):

@@ -3,15 +3,18 @@
 import pytest
 
 from tests.unit.broker.api.test_k00_produce import code, produce
-from tests.unit.broker.one_node import CLUSTER_ID, OneNode
+from tests.unit.broker.one_node import CLUSTER_ID, WALL_MS, OneNode
+from tests.unit.log.harness import batch
 from tidelog.broker.opening import read_first_records
 from tidelog.controller.bootstrap import BOOTSTRAP_FILE, FirstRecords, bootstrap_file
 from tidelog.env.effects import StopRequested
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import ErrorCode, StorageError, UsageError
+from tidelog.log.file_names import GAPS_FILE
 from tidelog.log.identity import format_directory, read_identity
 from tidelog.model import ZERO_UUID, TopicPartition, Uuid
+from tidelog.records.batch import stamp
 from tidelog.wire.api import ApiKey
 from tidelog.wire.values import error_of
 
@@ -45,10 +48,10 @@ def two_disks(disk: MemoryDisk | None = None, more: MemoryDisk | None = None) ->
     )
 
 
-def with_topic(more: MemoryDisk | None = None) -> OneNode:
+def with_topic(more: MemoryDisk | None = None, **configs: str) -> OneNode:
     """Four partitions, all of which the metadata has in a directory."""
     node = two_disks(more=more)
-    node.client().create_topic("t", 4)
+    node.client().create_topic("t", 4, **configs)
     node.run_until(lambda: ZERO_UUID not in directories_of(node, "t"))
     return node
 
@@ -259,6 +262,24 @@ def test_of_two_logs_of_a_partition_the_metadata_decides_which_is_the_replica() 
     assert (log.log_end_offset, directories_of(again, "t")[number]) == (2, lost)
     names = [name for name in again.disks[0].list_dir() if name.startswith(f"t-{number}")]
     assert len(names) == 1 and names[0].endswith("-stray")
+
+
+@pytest.mark.parametrize(("policy", "end"), [("compact", 10), ("delete", 1)])
+def test_a_killed_kafka_has_fetched_gaps_and_the_metadata_decides(policy: str, end: int) -> None:
+    """Its followers note gaps nowhere. Those of a topic that is compacted are believed, in each
+    directory; of another one what lies behind is a torn tail."""
+    node = with_topic(cleanup_policy=policy)
+    for number, where in enumerate(directories_of(node, "t")):
+        log = node.node._directories.logs[TopicPartition("t", number)]
+        for base_offset in (0, 5, 9):
+            log.append_as_follower(stamp(batch(), base_offset, 0), WALL_MS)
+        disk = next(each for each in node.disks if read_identity(each).directory_id == where)
+        disk.delete(f"t-{number}/{GAPS_FILE}")
+    again = two_disks(*node.disks)
+    logs = again.node._directories.logs
+    assert [logs[TopicPartition("t", number)].log_end_offset for number in range(4)] == [end] * 4
+    noted = [disk.exists(f"t-{number}/{GAPS_FILE}") for disk in again.disks for number in range(4)]
+    assert noted.count(True) == (4 if policy == "compact" else 0)
 
 
 def test_damaged_first_users_keep_only_a_new_node_from_starting() -> None:

@@ -42,6 +42,9 @@ class LogBench:
         self.disk = disk or MemoryDisk()
         self.effects = EffectQueue()
         self.trace = TraceList()
+        # The topics that the metadata has as compacted, and those that a start has asked for.
+        self.compacted: set[str] = set()
+        self.asked: list[str] = []
         if not self.disk.exists("meta.properties"):
             format_directory(self.disk, cluster_id="c", node_id=1, directory_id=DIRECTORY_ID)
         self.directory = self._open()
@@ -60,7 +63,12 @@ class LogBench:
             default_config=self.config,
             wall_ms=WALL_MS,
             most_work=most_work,
+            was_compacted=self._was_compacted,
         )
+
+    def _was_compacted(self, topic: str) -> bool:
+        self.asked.append(topic)
+        return topic in self.compacted
 
     def settle(self) -> None:
         """Carries out all effects, in order, and answers them."""

@@ -6,9 +6,16 @@ import pytest
 
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, file_of, read_all
 from tidelog.config import LogConfig
-from tidelog.log.checkpoint import CLEANER_FILE, CleanShutdown, encode_epochs, encode_offsets
+from tidelog.log.checkpoint import (
+    CLEANER_FILE,
+    RECOVERY_POINT_FILE,
+    CleanShutdown,
+    encode_epochs,
+    encode_offsets,
+)
 from tidelog.log.events import IndexRebuilt, TailCut
-from tidelog.log.file_names import offset_name
+from tidelog.log.file_names import GAPS_FILE, offset_name
+from tidelog.log.rolling import roll
 from tidelog.records.batch import stamp
 
 SMALL = LogConfig(segment_bytes=700, index_interval_bytes=200)
@@ -302,3 +309,106 @@ def test_an_offset_that_a_flip_has_raised_makes_no_gap(last: bool) -> None:
         bench.append()
     bench.disk.flip_bit(file_of(0, ".log"), 8 * ((4 if last else 2) * len(batch()) + 6))
     assert bench.reopen_after_kill().log_end_offset == (4 if last else 2)
+
+
+HAS_GAPS = f"{PARTITION}/{GAPS_FILE}"
+
+
+def fetched_by_kafka(durable: int = 0, *, rolled_at: int = -1) -> LogBench:
+    """The log of a follower of Apache Kafka, whose leader has cleaned, and whose own cleaner was
+    never here: its end is at 10, `durable` records above. Kafka rolls where a batch begins."""
+    bench = LogBench()
+    for _ in range(durable):
+        bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    for base_offset in (0, 5, 6, 9):
+        if base_offset == rolled_at:
+            roll(bench.log, durable + base_offset)
+        bench.log.append_as_follower(stamp(batch(), durable + base_offset, 0), 0)
+    bench.log.update_high_watermark(durable + 10)
+    bench.disk.delete(HAS_GAPS)
+    return bench
+
+
+def leave_as_kafka(bench: LogBench) -> None:
+    """A clean stop; Kafka's checkpoint of the cleaner does not have the log."""
+    bench.stop()
+    bench.disk.delete(CLEANER_FILE)
+    bench.disk.delete(HAS_GAPS)
+
+
+@pytest.mark.parametrize("durable", [0, 3])
+def test_gaps_that_kafka_has_fetched_are_no_torn_tail(durable: int) -> None:
+    """Kafka was killed. Its follower notes nowhere that the log has gaps, but the metadata has the
+    topic as compacted. A start cut the log at the first gap, and what was cut was acknowledged."""
+    bench = fetched_by_kafka(durable)
+    bench.compacted.add(PARTITION.topic)
+    before = read_all(bench.log)
+    assert read_all(bench.reopen_after_kill()) == before
+    assert bench.log.log_end_offset == durable + 10 and bench.log.cleaned_to == 0
+    # It is noted, as durably as the records, and the metadata need not know of it any more.
+    bench.compacted.clear()
+    bench.asked.clear()
+    assert read_all(bench.reopen_after_power_cut()) == before
+    assert bench.asked == []
+
+
+def test_a_gap_is_a_torn_tail_where_the_topic_was_never_compacted() -> None:
+    bench = fetched_by_kafka(3)
+    assert bench.reopen_after_kill().log_end_offset == 4
+    assert bench.asked == [PARTITION.topic]
+    assert not bench.disk.exists(HAS_GAPS)
+
+
+@pytest.mark.parametrize("what", ["gap between segments", "gap in the last one"])
+def test_gaps_that_kafka_has_fetched_are_no_damage(what: str) -> None:
+    """Kafka has stopped cleanly, and the metadata has the topic as compacted."""
+    bench = fetched_by_kafka(rolled_at=5 if what == "gap between segments" else -1)
+    bench.compacted.add(PARTITION.topic)
+    before = read_all(bench.log)
+    leave_as_kafka(bench)
+    assert read_all(bench.reopen()) == before
+    assert bench.directory.damaged == {}
+    bench.compacted.clear()
+    bench.stop()
+    bench.disk.delete(CLEANER_FILE)
+    bench.disk.crash()
+    assert read_all(bench.reopen()) == before
+
+
+def test_a_gap_is_damage_where_the_topic_was_never_compacted() -> None:
+    bench = fetched_by_kafka(rolled_at=5)
+    leave_as_kafka(bench)
+    bench.directory = bench._open()
+    assert list(bench.directory.damaged) == [PARTITION]
+    assert not bench.disk.exists(HAS_GAPS)
+
+
+def test_no_segment_behind_a_gap_is_dropped_where_all_counts_as_durable() -> None:
+    """The recovery points are lost, so nothing shows that a power cut took the end of a segment."""
+    bench = fetched_by_kafka(rolled_at=5)
+    bench.compacted.add(PARTITION.topic)
+    before = read_all(bench.log)
+    bench.disk.delete(RECOVERY_POINT_FILE)
+    assert read_all(bench.reopen_after_kill()) == before
+
+
+@pytest.mark.parametrize("fault", ["none", "torn tail", "flipped bit"])
+def test_the_metadata_is_asked_at_a_gap_alone(fault: str) -> None:
+    """To answer takes a read of all metadata, and a start of many logs has no time for it."""
+    bench = LogBench()
+    bench.compacted.add(PARTITION.topic)
+    for _ in range(5):
+        bench.append()
+    if fault == "flipped bit":
+        bench.disk.flip_bit(file_of(0, ".log"), 8 * (len(batch()) - 1))
+    if fault == "torn tail":
+        file = bench.disk.open(file_of(0, ".log"))
+        file.truncate(file.size_bytes - 1)
+    bench.reopen_after_kill()
+    assert bench.asked == []
+    bench.reopen_cleanly()
+    assert bench.asked == []

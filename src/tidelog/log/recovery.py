@@ -20,7 +20,7 @@ where it is missing:
 - Where the recovery point itself cannot be read, everything counts as durable.
 
 A gap between sound batches is neither where the metadata has the topic as compacted: then the log
-is opened anew, as one with gaps (`loading.py`).
+is opened anew, as one with gaps (`loading.py`). A gap before the last batch of all is not believed.
 
 The recovery point thus proves that a log was longer. It errs on the safe side only: a crash
 between a truncation and the checkpoint that follows it looks like damage, and costs a repair.
@@ -164,9 +164,11 @@ class Recovery:
                 if spent := walk.passed(header.size_bytes):
                     yield spent
         except LogDamaged as error:
-            topic, is_gap = self.topic_partition.topic, isinstance(error, GapFound)
-            if self.is_durable(next_offset) or (is_gap and self.env.was_compacted(topic)):
+            is_gap = isinstance(error, GapFound) and self._goes_on(segment, size_bytes)
+            if is_gap and self.env.was_compacted(self.topic_partition.topic):
                 raise
+            if self.is_durable(next_offset):
+                raise LogDamaged(error.message, error.base_offset) from None
             segment.file.truncate(size_bytes)
         self.rebuilt_bases.add(segment.base_offset)
         segment.txn_index.reset()
@@ -179,6 +181,21 @@ class Recovery:
             if epoch > self.epochs.latest_epoch:
                 self.epochs.assign(epoch, start_offset)
         return next_offset
+
+    def _goes_on(self, segment: Segment, position: int) -> bool:
+        """Whether a sound batch lies at that position, and another one follows above its offsets.
+        No checksum covers offsets: what a flipped bit has raised looks like a batch behind a gap,
+        and only the next one shows that it is none."""
+        batches = segment.batches.scan(position)
+        try:
+            end_offset = next(batches).header.last_offset + 1
+            if next(batches, None) is not None:
+                return True
+        except GapFound:
+            return True
+        except LogDamaged:
+            return False
+        return any(each.size_bytes and each.base_offset >= end_offset for each in self.segments)
 
     def drop_from(self, index: int, reason: str) -> Pieces[None]:
         """Deletes the segments from this one on."""

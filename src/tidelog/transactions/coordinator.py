@@ -184,8 +184,9 @@ class TransactionCoordinator(Coordinator[Env, Request, Response]):
         known = self._kernel.latest.get(transactional_id)
         after = transitions.end(known, request, env.wall_ms(now))
         if isinstance(after, Transaction):
-            self._timers.clear(transactional_id)
-            env.change(transactional_id, after, transitions.next_producer(after), reply_to)
+            # One that cannot be ended yet keeps its deadline: its client may not come again.
+            if env.change(transactional_id, after, transitions.next_producer(after), reply_to):
+                self._timers.clear(transactional_id)
         elif after is ErrorCode.NONE:
             assert known is not None, "nothing was repeated"
             granted = ProducerGranted(ErrorCode.NONE, known.producer_id, known.producer_epoch)

@@ -62,8 +62,9 @@ class Env(CoordinatorEnv[TransactionsImage, TransactionRecord | None, Response])
 
     def change(
         self, transactional_id: str, after: Transaction, response: Response, reply_to: ReplyTo
-    ) -> None:
-        """Writes a change that a client asked for, and answers once it is committed."""
+    ) -> bool:
+        """Writes a change that a client asked for, and answers once it is committed. Returns
+        whether it is written; else the client is refused, and nothing has changed."""
         waits: Hashable = reply_to
         if after.state.is_prepared:
             waits = Prepared(transactional_id, reply_to)
@@ -72,6 +73,7 @@ class Env(CoordinatorEnv[TransactionsImage, TransactionRecord | None, Response])
             code = self.write([TransactionRecord(transactional_id, after)], response, waits)
         if code is not ErrorCode.NONE:
             self.answer(reply_to, Refused(code))
+        return code is ErrorCode.NONE
 
     def write(
         self,

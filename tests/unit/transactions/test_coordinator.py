@@ -258,6 +258,20 @@ def test_more_than_may_wait_is_refused(monkeypatch):
         assert answer == Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
+def test_a_transaction_whose_end_is_refused_still_times_out(monkeypatch):
+    """Its client may not come again."""
+    rig = Rig()
+    producer = rig.ongoing(T0)
+    monkeypatch.setattr(rig.coordinator._kernel, "_max_pending", 1)
+    rig.send(init("y"))
+    refused = rig.answers[rig.send(end(producer))]
+    assert refused == Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    rig.commit()
+    assert rig.known().state is TransactionState.ONGOING
+    rig.advance(TIMEOUT_MS)
+    assert rig.known().state is TransactionState.PREPARE_ABORT
+
+
 def test_what_is_too_large_for_the_log_is_refused():
     rig = Rig()
     producer = rig.begin()

@@ -69,6 +69,11 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return super().append(records, response, reply_to)
 
+    def note(self, record: GroupsLogRecord) -> None:
+        """Writes what has happened already, also while too many wait for replicas: it waits for
+        nothing. Not written means not led here any more."""
+        super().append([record])
+
     def write(
         self, records: Sequence[GroupsLogRecord], response: Response, reply_to: ReplyTo
     ) -> ErrorCode:

@@ -143,10 +143,9 @@ class Rebalances:
         self._env.trace.event(
             events.GroupEmptied(group_id=group.group_id, generation_id=group.generation_id)
         )
-        # Not written means not led here any more, or no replicas for long. Then the members that
-        # the log still has are without heartbeats, and the next coordinator removes them.
-        record = GroupRecord(group.group_id, group.value({}, self._env.wall_ms(now)))
-        self._env.append([record])
+        # The group is looked up in the log from now on: without the record its former members
+        # would be there again, and commit.
+        self._env.note(GroupRecord(group.group_id, group.value({}, self._env.wall_ms(now))))
         self._env.keep(group)
 
     def on_assignment_committed(self, token: AssignmentCommitted, now: Instant) -> None:

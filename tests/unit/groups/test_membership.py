@@ -2,9 +2,17 @@
 
 import pytest
 
-from tests.unit.groups.rig import DELAY_MS, T0, Rig, heartbeat, join, leave, sync
+from tests.unit.groups.rig import DELAY_MS, T0, Rig, commit, heartbeat, join, leave, sync
 from tidelog.errors import ErrorCode
-from tidelog.groups.messages import CommitOffsets, JoinGroupResult, LeaveGroup, Leaver, SyncGroup
+from tidelog.groups.messages import (
+    CommitOffsets,
+    DeleteGroup,
+    DeleteGroupResult,
+    JoinGroupResult,
+    LeaveGroup,
+    Leaver,
+    SyncGroup,
+)
 from tidelog.groups.records import CommittedOffset, GroupRecord, decode
 from tidelog.rsm.coordinator import Refused
 
@@ -184,6 +192,19 @@ def test_the_last_one_to_leave_leaves_an_empty_group_in_the_log(rig):
     assert isinstance(last, GroupRecord) and last.value is not None
     assert (last.value.generation_id, last.value.members) == (2, ())
     assert rig.ask(heartbeat(member, 2)).error_code is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_last_one_has_left_also_while_too_many_wait_for_replicas(rig):
+    """Its former member could commit, and an empty group could not be deleted."""
+    (member,) = rig.group_of("a")
+    rig.coordinator._kernel._max_pending = 1
+    rig.send(commit(1, group_id="other"))
+    refused = rig.answers[rig.send(leave(member))]
+    assert refused == Refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    rig.commit()
+    assert rig.ask(commit(7, member, 1)) == Refused(ErrorCode.UNKNOWN_MEMBER_ID)
+    assert rig.committed() == {}
+    assert rig.ask(DeleteGroup("g")) == DeleteGroupResult(ErrorCode.NONE)
 
 
 def test_who_leaves_while_waiting_is_answered(rig):

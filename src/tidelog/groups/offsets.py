@@ -123,7 +123,8 @@ class Offsets:
 
     def fetch(self, request: FetchOffsets, reply_to: ReplyTo) -> None:
         """Answers at once, from what is committed."""
-        image = self._env.kernel.committed.get(request.group_id)
+        kernel = self._env.kernel
+        image, newest = kernel.committed.get(request.group_id), kernel.latest.get(request.group_id)
         if image is not None and image.consumer is not None:
             code = _fault_of_reader(image.consumer, request)
             if code is not ErrorCode.NONE:
@@ -131,11 +132,13 @@ class Offsets:
                 return
         offsets = {} if image is None else image.offsets
         wanted = tuple(offsets) if request.partitions is None else request.partitions
-        unstable: frozenset[TopicPartition] = frozenset()
-        if request.require_stable and image is not None and image.waiting:
-            unstable = frozenset(each for each in wanted if waits_for(image.waiting, each))
+        unstable: set[TopicPartition] = set()
+        # What is not committed yet may be in the next moment: it counts here, too.
+        for known in (image, newest) if request.require_stable else ():
+            if known is not None and known.waiting:
+                unstable.update(each for each in wanted if waits_for(known.waiting, each))
         found = tuple((each, None if each in unstable else offsets.get(each)) for each in wanted)
-        self._env.answer(reply_to, FetchOffsetsResult(found, unstable))
+        self._env.answer(reply_to, FetchOffsetsResult(found, frozenset(unstable)))
 
     # Deletions ----------------------------------------------------------------------------
 

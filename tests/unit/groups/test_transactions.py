@@ -86,6 +86,19 @@ def test_the_next_coordinator_loads_what_waits():
     assert committed(Rig(rig.partition, now=rig.now)) == [5, 7]
 
 
+def test_a_commit_that_is_not_committed_to_the_log_waits_too():
+    """KIP-447: who reads behind it would consume once more what the transaction has consumed."""
+    rig = Rig()
+    plain(rig, t0=1, t1=1)
+    commit = CommitOffsets("g", -1, "", None, offsets(t0=5))
+    rig.send(CommitInTransaction("g", A, 0, commit))
+    asked = rig.send(FetchOffsets("g", (T0, T1), require_stable=True))
+    assert rig.answers[asked].unstable == {T0}
+    rig.commit()
+    end(rig, A)
+    assert committed(rig) == [5, 1]
+
+
 def test_a_marker_that_is_not_committed_shows_nothing():
     rig = Rig()
     begin(rig, A, t0=5)

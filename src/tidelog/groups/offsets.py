@@ -20,6 +20,8 @@ Source: KIP-211, KIP-447, KIP-848, KIP-1251 (commits with a former epoch); Kafka
 OffsetMetadataManager.
 """
 
+from collections.abc import Mapping
+
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.groups.classic_group import ClassicGroup
@@ -40,9 +42,9 @@ from tidelog.groups.messages import (
     FetchOffsets,
     FetchOffsetsResult,
 )
-from tidelog.groups.records import GroupsRecord, OffsetRecord
+from tidelog.groups.records import CommittedOffset, GroupsRecord, OffsetRecord
 from tidelog.groups.transactions import PendingOffset, fault_of, waits_for
-from tidelog.model import TopicPartition
+from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.rsm.coordinator import Refused, ReplyTo
 from tidelog.rsm.log_records import TransactionEnd
 from tidelog.wire.consumer_protocol import CONSUMERS
@@ -131,14 +133,31 @@ class Offsets:
                 self._env.answer(reply_to, Refused(code))
                 return
         offsets = {} if image is None else image.offsets
-        wanted = tuple(offsets) if request.partitions is None else request.partitions
+        if request.partitions is None:
+            wanted = tuple(each for each in offsets if self._of_present_topic(offsets, each))
+        else:
+            wanted = request.partitions
         unstable: set[TopicPartition] = set()
         # What is not committed yet may be in the next moment: it counts here, too.
         for known in (image, newest) if request.require_stable else ():
             if known is not None and known.waiting:
                 unstable.update(each for each in wanted if waits_for(known.waiting, each))
-        found = tuple((each, None if each in unstable else offsets.get(each)) for each in wanted)
+        found = tuple(
+            (each, None if each in unstable else self._of_present_topic(offsets, each))
+            for each in wanted
+        )
         self._env.answer(reply_to, FetchOffsetsResult(found, frozenset(unstable)))
+
+    def _of_present_topic(
+        self, offsets: Mapping[TopicPartition, CommittedOffset], topic_partition: TopicPartition
+    ) -> CommittedOffset | None:
+        """The offset of a partition. One of a topic that was deleted, and has a successor of the
+        same name, is none: it stays in the log until it is forgotten (`expiry.py`)."""
+        found = offsets.get(topic_partition)
+        if found is None or found.topic_id == ZERO_TOPIC_ID:
+            return found
+        present = self._env.topics.id_of(topic_partition.topic)
+        return found if present in (None, found.topic_id) else None
 
     # Deletions ----------------------------------------------------------------------------
 

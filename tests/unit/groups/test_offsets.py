@@ -1,13 +1,16 @@
 """Goal: only who may commit commits, and only what may be deleted is."""
 
+from dataclasses import replace
+
 import pytest
 
+from tests.unit.groups.consumer_rig import Consumers, image, topic_id
 from tests.unit.groups.rig import T0, T1, Rig, commit, join
 from tests.unit.rsm.coordinator_rig import WALL_MS
 from tidelog.errors import ErrorCode
 from tidelog.groups.messages import CommitOffsets, DeleteOffsets, FetchOffsets, GroupProtocol
 from tidelog.groups.records import CommittedOffset
-from tidelog.model import TopicPartition
+from tidelog.model import ZERO_TOPIC_ID, TopicPartition
 from tidelog.rsm.coordinator import Refused
 
 OTHER_TOPIC = TopicPartition("u", 0)
@@ -110,6 +113,26 @@ def test_while_too_many_wait_for_replicas_more_are_refused(rig):
 def test_nothing_is_known_of_an_unknown_group(rig):
     assert rig.ask(FetchOffsets("nothing", (T0,))).offsets == ((T0, None),)
     assert rig.ask(FetchOffsets("nothing", None)).offsets == ()
+
+
+def test_an_offset_of_a_former_topic_is_none_of_its_successor():
+    """It is forgotten soon. Until then, and while replicas do not follow, a consumer that took it
+    would begin behind records of the new topic."""
+    rig = Consumers(topics={"t": 2})
+    for partition, known in ((T0, topic_id("t")), (T1, ZERO_TOPIC_ID)):
+        value = CommittedOffset(7, topic_id=known)
+        rig.ask(CommitOffsets("g", -1, "", None, ((partition, value),)))
+    assert rig.committed() == {T0: 7, T1: 7}
+    again = replace(image(t=2).topics_by_name["t"], topic_id=topic_id("the next t"))
+    topics = {"topics_by_name": {"t": again}, "topics_by_id": {again.topic_id: again}}
+    rig.coordinator.topics.update(replace(image(), deleted_topics=1, **topics))
+    # An old record does not say of which topic it is.
+    assert rig.committed() == {T1: 7}
+    assert rig.answers[rig.send(FetchOffsets("g", (T0,)))].offsets == ((T0, None),)
+    assert rig.answers[rig.send(FetchOffsets("g", None))].offsets[0][0] == T1
+    # Where there is no such topic at all, an administrator sees what there was.
+    rig.coordinator.topics.update(image())
+    assert rig.committed() == {T0: 7, T1: 7}
 
 
 # Deletions ---------------------------------------------------------------------------------

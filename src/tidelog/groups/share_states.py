@@ -53,16 +53,19 @@ def initializing(states: ShareStates, asked: States, topics: Topics) -> ShareSta
 def initialized(
     states: ShareStates, partitions: Iterable[IdPartition], topics: Topics, *, is_done: bool
 ) -> ShareStates:
-    """After share coordinators have answered about these partitions."""
+    """After share coordinators have answered about these partitions. Those that are not awaited any
+    more do not count: they were to be deleted meanwhile, and that was asked behind this."""
     begun, done = dict(states.initializing), dict(states.initialized)
     for topic_id, numbers in _by_topic(partitions).items():
-        name = topics.name_of(topic_id)
-        left = _partitions(begun, topic_id) - numbers
         known = begun.pop(topic_id, None)
-        if known is not None and left:
+        if known is None:
+            continue
+        left = known.partitions - numbers
+        if left:
             begun[topic_id] = TopicPartitions(known.name, left)
-        if is_done and name is not None:
-            done[topic_id] = TopicPartitions(name, _partitions(done, topic_id) | numbers)
+        if is_done and topics.name_of(topic_id) is not None:
+            answered = known.partitions & numbers
+            done[topic_id] = TopicPartitions(known.name, _partitions(done, topic_id) | answered)
     return ShareStates(begun, done, states.deleting)
 
 
@@ -95,8 +98,9 @@ def all_deleting(states: ShareStates) -> ShareStates:
 def deleting(states: ShareStates, topics: Collection[TopicId]) -> ShareStates:
     """When the states of these topics are to be deleted, as far as there are some."""
     names = {it: each.name for it, each in states.initialized.items() if it in topics}
-    kept = {it: each for it, each in states.initialized.items() if it not in topics}
-    return ShareStates(states.initializing, kept, {**states.deleting, **names})
+    begun = {it: each for it, each in states.initializing.items() if it not in names}
+    kept = {it: each for it, each in states.initialized.items() if it not in names}
+    return ShareStates(begun, kept, {**states.deleting, **names})
 
 
 def deleted(states: ShareStates, topics: Collection[TopicId]) -> ShareStates:

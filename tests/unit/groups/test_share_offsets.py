@@ -78,6 +78,23 @@ def test_a_member_that_comes_back_is_initialised_anew():
     assert not rig.group().known_states.deleting
 
 
+def test_states_that_were_to_be_deleted_meanwhile_are_not_noted():
+    """A share coordinator answers in the order of what it is asked. A member would be assigned
+    partitions that it knows nothing of."""
+    rig = emptied()
+    altered = rig.ask(AlterShareOffsets("g", tuple((each, 7) for each in partitions("t", 0, 1))))
+    rig.ask(DeleteShareOffsets("g", (T,)))
+    rig.report(altered.wanted)
+    rig.ask(StatesDeleted("g", (T,)))
+    back = rig.beat("a", 0, "t")
+    assert back.assigned == () and len(back.wanted.partitions) == 4
+    rig.beat("a", -1)
+    rig.ask(DeleteGroup("g"))
+    rig.report(back.wanted)
+    # Some of the states are gone, and the group is not.
+    assert len(rig.beat("a", 0, "t").wanted.partitions) == 4
+
+
 def test_other_groups_have_no_such_offsets():
     rig = Sharers()
     protocols = (GroupProtocol("range", b""),)

@@ -7,8 +7,10 @@ gone; the next fetch begins anew with what the coordinator knows.
     a member fetches ──> loading ──(the coordinator has answered)──> active ──> gone
                             └───────────(it has refused)───────────────────────^
 
-While it loads, fetches wait. An acknowledgement of records of which this node knows nothing is
-refused; the member's records are available again on the new leader, and delivered once more.
+While it loads, fetches wait. Where the group has no place yet, it gets one then, which is written
+before anything is delivered (Kafka writes it with the first acknowledgement). An acknowledgement of
+records of which this node knows nothing is refused; the member's records are available again on the
+new leader, and delivered once more.
 
 What a member says of its records is answered when the coordinator has written it. A release, or the
 end of a lock, makes the records available to the members that wait (`hopeful`).
@@ -163,31 +165,58 @@ class HeldShares:
         """The coordinator has answered."""
         if self._held.get(held.key) is not held:
             return
-        if not isinstance(state, ErrorCode):
-            settings = self.settings(held.key.group_id)
-            try:
-                start = self._start_of(held, state, settings, now)
-                state = state._replace(start=start)
-                held.share = SharePartition(held.key, held.leader_epoch, state, settings)
-            except ProtocolError as error:
-                if error.code is ErrorCode.OFFSET_NOT_AVAILABLE:
-                    # The high watermark of a new leader is not known yet.
-                    self._load(held, now)
-                    return
-                state = error.code
         if isinstance(state, ErrorCode):
-            code = _CODES.get(state, ErrorCode.UNKNOWN_SERVER_ERROR)
-            for call in held.waiting:
-                call.fail(held.key, code)
-            self.drop(held, state.name)
+            self._refuse(held, state)
             return
+        settings = self.settings(held.key.group_id)
+        try:
+            start = self._start_of(held, state, settings, now)
+            begun = state._replace(start=start)
+            share = SharePartition(held.key, held.leader_epoch, begun, settings)
+        except ProtocolError as error:
+            if error.code is ErrorCode.OFFSET_NOT_AVAILABLE:
+                # The high watermark of a new leader is not known yet.
+                self._load(held, now)
+            else:
+                self._refuse(held, error.code)
+            return
+        if state.start == UNINITIALIZED:
+            self._note_start(held, share, now)
+        else:
+            self._begin(held, share)
+
+    def _note_start(self, held: Held, share: SharePartition, now: Instant) -> None:
+        """Has the place written where the group begins, before anything is delivered. The next
+        leader would choose another one: `latest` would leave out what was delivered here and not
+        acknowledged."""
+
+        def on_written(code: ErrorCode, _: Instant) -> None:
+            if self._held.get(held.key) is not held:
+                return
+            if code is ErrorCode.NONE:
+                self._begin(held, share)
+            else:
+                self._refuse(held, code)
+
+        self._persister.write(share, Change(), on_written, now)
+
+    def _refuse(self, held: Held, code: ErrorCode) -> None:
+        """It cannot be loaded."""
+        for call in held.waiting:
+            call.fail(held.key, _CODES.get(code, ErrorCode.UNKNOWN_SERVER_ERROR))
+        self.drop(held, code.name)
+
+    def _begin(self, held: Held, share: SharePartition) -> None:
+        """It is loaded: fetches that wait may find something."""
+        share.settings = self.settings(held.key.group_id)
+        held.share = share
         self.hopeful.update(held.waiting)
         self._trace.event(
             events.SharePartitionLoaded(
                 partition=TopicPartition(held.topic, held.key.partition),
                 group_id=held.key.group_id,
                 leader_epoch=held.leader_epoch,
-                offset=state.start,
+                offset=share.start,
             )
         )
 

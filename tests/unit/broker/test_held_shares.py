@@ -64,6 +64,23 @@ def test_a_group_begins_where_its_configuration_says(reset, start):
     assert start_of(node) == start
 
 
+def test_the_next_leader_begins_where_the_first_one_did():
+    """What was delivered and not acknowledged when the leader went is delivered again, also if
+    there was no acknowledgement at all."""
+    node = sharing_node()
+    initialize(node.client(), 0, start_offset=-1)
+    fill(node, 0, 10)
+    a = Sharer(node, "a")
+    assert acquired(a.fetch(0)) == []
+    fill(node, 0, 5)
+    assert acquired(a.fetch()) == [(10, 14, 1)]
+    held = node.broker.sharing.held
+    key = ShareKey("g", node.broker.image.topics_by_name["t"].topic_id, 0)
+    held.drop(held.get(key), "a test")
+    fill(node, 0, 5)
+    assert acquired(Sharer(node, "b").fetch(0)) == [(10, 19, 1)]
+
+
 def test_a_new_configuration_counts_at_once(node):
     a, b = Sharer(node, "a"), Sharer(node, "b")
     a.fetch(0)

@@ -11,8 +11,10 @@ the group, and so fences the leaders before it; then it writes what changes.
 | FENCED_STATE_EPOCH | the state has begun anew since |
 | UNKNOWN_TOPIC_OR_PARTITION | the metadata does not have the partition |
 
--1 in place of an epoch is not compared. A write becomes an update, or a snapshot when there have
-been as many updates as `share.coordinator.snapshot.update.records.per.snapshot` says.
+-1 in place of an epoch is not compared. A state that begins without an offset begins once in each
+state epoch; Kafka begins it anew, and forgets what was acknowledged since. A write becomes an
+update, or a snapshot when there have been as many updates as
+`share.coordinator.snapshot.update.records.per.snapshot` says.
 
 Property
 - ShareStateIsFenced: a request with a lower leader epoch or a lower state epoch than the highest
@@ -94,6 +96,8 @@ def _initialize(
         return Outcome(refusal)
     if not around.has_partition:
         return Outcome(_NO_TOPIC)
+    if known is not None and _is_repeated(known, request):
+        return Outcome(_DONE)
     begun = Snapshot(
         snapshot_epoch=0 if known is None else known.whole.snapshot_epoch + 1,
         state_epoch=request.state_epoch,
@@ -103,6 +107,13 @@ def _initialize(
         complete=NO_COUNT if request.start_offset == NO_OFFSET else 0,
     )
     return Outcome(_DONE, ShareRecord(request.partition, begun))
+
+
+def _is_repeated(known: ShareState, request: InitializeState) -> bool:
+    """Whether a state that begins nowhere in particular has begun already. A group coordinator asks
+    until it is answered, and goes on when another one has its group: members may have read by then.
+    An administrator's offset counts each time."""
+    return request.start_offset == NO_OFFSET and request.state_epoch == known.state_epoch
 
 
 def _read(known: ShareState | None, request: ReadState, around: Surroundings) -> Outcome:

@@ -208,6 +208,7 @@ class CoordinatorSeats(Generic[C]):
             self._activate(seat, loader, now)
             return 0
         high_watermark = seat.log.high_watermark
+        loader.begin_at(seat.log.start_offset)
         reads = loader.reads(high_watermark)
         data = seat.log.read(loader.position, max_bytes, now) if reads else b""
         if data is None:

@@ -74,6 +74,10 @@ class LogLoader:
         """Whether everything was read and handed out."""
         return self.position >= self.end and not self._held
 
+    def begin_at(self, log_start: int) -> None:
+        """The log has nothing below this offset, or not any more: retention went on meanwhile."""
+        self.position = max(self.position, log_start)
+
     def has_more(self, upper: int) -> bool:
         """Whether there is something to hand out or to read, if reading may go up to there."""
         return bool(self._held) or self.position < upper

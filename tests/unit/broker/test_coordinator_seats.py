@@ -182,6 +182,20 @@ def test_a_large_log_is_loaded_in_steps():
     assert seats.deadline() > node.now
 
 
+def test_a_log_whose_beginning_goes_meanwhile_is_loaded_from_there_on():
+    """An administrator may set a retention for it."""
+    node = one_node(**ONE_PARTITION)
+    overwritten(node, 20)
+    seats = seats_of(node)
+    seats.wake(node.now)
+    log = node.broker.replicas.partitions[P0].log
+    assert log.maybe_raise_log_start_offset(log.log_end_offset - 5)
+    while isinstance(asked(seats, node), Refused):
+        seats.wake(node.now)
+        seats.check()
+    assert asked(seats, node, "g9").offsets[0][1].offset == 19
+
+
 def test_what_is_not_committed_is_not_loaded():
     """LoadedFirst: a new leader waits until its replicas have what it took over."""
     node = one_node(**ONE_PARTITION)

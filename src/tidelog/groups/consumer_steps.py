@@ -262,7 +262,9 @@ class ConsumerSteps:
         if self._env.append(draft.records) is ErrorCode.NONE:
             self.took_effect(draft, now)
         else:
-            self.sessions.set((group_id, member_id), Instant(now + _AGAIN_MS))
+            # Heartbeats go on with the session of a member that owes a step.
+            timers = self.sessions if reason is RemovalReason.SILENT else self.next_steps
+            timers.set((group_id, member_id), Instant(now + _AGAIN_MS))
 
     def without(
         self,

@@ -127,6 +127,23 @@ def test_one_that_does_not_give_back_in_time_is_removed():
     assert list(rig.group().subscriptions) == ["b"] and b.held == ALL
 
 
+def test_one_whose_removal_could_not_be_written_is_removed_later():
+    """It is alive, and its heartbeats do not make up for the step that it owes."""
+    rig = Consumers()
+    rig.join("a")
+    b = Client(rig, "b")
+    b.beat()
+    rig.beat(member_id="a", member_epoch=2, held=tuple(sorted(ALL)))
+    rig.coordinator._kernel._max_pending = 0
+    rig.advance(REVOKE_MS)
+    rig.coordinator._kernel._max_pending = 100
+    for _ in range(3):
+        rig.beat(member_id="a", member_epoch=2, held=tuple(sorted(ALL)))
+        b.beat()
+        rig.advance(SESSION_MS // 4)
+    assert list(rig.group().subscriptions) == ["b"]
+
+
 def test_nothing_is_answered_before_it_is_committed():
     rig = Consumers()
     a = Client(rig, "a")

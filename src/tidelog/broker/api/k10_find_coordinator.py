@@ -137,11 +137,13 @@ def transactions_topic(config: TransactionsConfig) -> NewTopic:
 
 
 def shares_topic(config: SharesConfig) -> NewTopic:
-    """`__share_group_state`, as Kafka creates it."""
+    """`__share_group_state`, as Kafka creates it; but for the size, which a broker's own default
+    would limit. Only its coordinator knows what may go (`shares/upkeep.py`)."""
     configs = (
         ("cleanup.policy", "delete"),
         ("compression.type", "producer"),
         ("min.insync.replicas", str(config.state_min_isr)),
+        ("retention.bytes", "-1"),
         ("retention.ms", "-1"),
         ("segment.bytes", str(config.state_segment_bytes)),
     )

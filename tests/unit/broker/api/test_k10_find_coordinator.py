@@ -6,6 +6,8 @@ from tests.unit.broker.api import share_client as shares
 from tests.unit.broker.api.group_client import SETTINGS, find, one_node
 from tests.unit.broker.api.wire_turns import versions
 from tests.unit.broker.one_node import OneNode
+from tidelog.broker.api.k10_find_coordinator import shares_topic
+from tidelog.config import LogConfig, SharesConfig, resolve_topic_config
 from tidelog.errors import ErrorCode
 from tidelog.model import OFFSETS_TOPIC, SHARES_TOPIC
 from tidelog.wire.api import ApiKey
@@ -30,6 +32,13 @@ def test_the_first_question_creates_the_topic():
         "segment.bytes": "2097152",
     }
     assert find(wire).node_id == 1
+
+
+def test_no_size_limits_what_share_coordinators_remember():
+    """The broker's own default would delete the states of share groups that read slowly."""
+    topic = shares_topic(SharesConfig())
+    log = resolve_topic_config(dict(topic.configs), LogConfig(retention_bytes=1 << 20))
+    assert (log.retention_bytes, log.retention_ms) == (-1, -1)
 
 
 def test_topics_of_clients_need_not_be_created_for_it():
@@ -84,6 +93,7 @@ def test_share_partitions_live_on_a_topic_that_is_not_compacted():
         "cleanup.policy": "delete",
         "compression.type": "producer",
         "min.insync.replicas": "1",
+        "retention.bytes": "-1",
         "retention.ms": "-1",
         "segment.bytes": "104857600",
     }

@@ -133,9 +133,11 @@ class Queries:
         """Its states at the share coordinators go first: nothing would know of them later."""
         group_id, states = request.group_id, group.known_states
         partitions = with_states(states, self._env.topics)
+        # A member that came meanwhile, and went, has left others.
+        are_deleted = request.are_states_deleted and not (states.initialized or states.initializing)
         if group.members:
             self._env.answer(reply_to, DeleteGroupResult(ErrorCode.NON_EMPTY_GROUP))
-        elif partitions and not request.are_states_deleted:
+        elif partitions and not are_deleted:
             record = ShareGroupRecord(ShareKind.STATES, group_id, "", all_deleting(states))
             wanted = WantedStates(
                 group_id, group.group_epoch, tuple((each, NO_OFFSET) for each in partitions)

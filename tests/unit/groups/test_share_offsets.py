@@ -120,3 +120,16 @@ def test_a_group_is_deleted_when_its_states_are():
     assert rig.ask(DescribeShareGroup("g")).error_code is ErrorCode.GROUP_ID_NOT_FOUND
     assert rig.ask(DescribeShareGroup("")).error_code is ErrorCode.INVALID_GROUP_ID
     assert Sharers(rig.partition).coordinator.committed.get("g") is None
+
+
+def test_states_of_a_member_that_came_while_a_group_was_deleted_go_first():
+    """The next group of that name has lower epochs: share coordinators would refuse to begin
+    these states for it."""
+    rig = emptied()
+    first = rig.ask(DeleteGroup("g"))
+    rig.begin("b")
+    rig.beat("b", -1)
+    again = rig.ask(DeleteGroup("g", are_states_deleted=True))
+    assert again.wanted is not None and again.wanted.partitions == first.wanted.partitions
+    assert rig.ask(DeleteGroup("g", are_states_deleted=True)) == DeleteGroupResult(ErrorCode.NONE)
+    assert rig.coordinator.committed.get("g") is None

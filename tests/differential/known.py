@@ -145,6 +145,13 @@ KNOWN: Final[tuple[Known, ...]] = (
         lambda step, difference: difference.tidelog == "[]" and "interval.ms" in difference.kafka,
     ),
     Known(
+        K.CREATE_PARTITIONS,
+        "results",
+        "Internal topics grow in Kafka, and groups and transactional ids are in other partitions "
+        "from the next start of each broker on. Tidelog refuses it with INVALID_TOPIC_EXCEPTION.",
+        _is_never,
+    ),
+    Known(
         K.DESCRIBE_SHARE_GROUP_OFFSETS,
         "(waiting)",
         "For a partition that does not exist Kafka gives no answer. Tidelog gives the offset -1.",

@@ -44,7 +44,7 @@ from tidelog.limits import MAX_PARTITIONS, MAX_PARTITIONS_PER_REQUEST
 from tidelog.metadata.image import PartitionImage, TopicImage
 from tidelog.metadata.records import MetadataRecord, RemoveTopicRecord, TopicRecord
 from tidelog.metadata.topic_names import name_fault
-from tidelog.model import METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
+from tidelog.model import INTERNAL_TOPICS, METADATA_TOPIC, ZERO_TOPIC_ID, TopicId, uuid_to_text
 
 # Creation ----------------------------------------------------------------------------------
 
@@ -240,6 +240,11 @@ def _create_partitions(view: View, built: Built, wanted: MorePartitions) -> Step
     if topic is None:
         text = f"The topic '{wanted.name}' does not exist."
         raise ProtocolError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    if wanted.name in INTERNAL_TOPICS:
+        # The number says which partition has a group, a transactional id, a share partition. With
+        # another one all that a coordinator knows would be looked for where it never was.
+        text = f"The number of partitions of the internal topic {wanted.name} is fixed."
+        raise ProtocolError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     present = len(topic.partitions)
     if wanted.count == present:
         text = f"Topic already has {present} partition(s)."

@@ -37,7 +37,7 @@ from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_PARTITIONS
 from tidelog.metadata.image import PartitionImage
 from tidelog.metadata.records import ConfigRecord, PartitionRecord, TopicRecord
-from tidelog.model import ZERO_TOPIC_ID, ZERO_UUID, TopicId, uuid_to_text
+from tidelog.model import INTERNAL_TOPICS, ZERO_TOPIC_ID, ZERO_UUID, TopicId, uuid_to_text
 
 ONE = PartitionImage((1,), (1,), 1, 0, 0)
 LIVE = (a_broker(1), a_broker(2), a_broker(3))
@@ -315,6 +315,16 @@ def test_what_does_not_grow(wanted: MorePartitions, code: ErrorCode) -> None:
     assert bad.error_code is code
     assert good.error_code is ErrorCode.NONE
     assert len(stage.topic("orders").partitions) == 2
+
+
+@pytest.mark.parametrize("name", sorted(INTERNAL_TOPICS))
+def test_topics_of_coordinators_do_not_grow(name: str) -> None:
+    """Goal: what a coordinator knows is never looked for in another partition, where it is not."""
+    stage = a_stage(1)
+    stage.create(name, (1,))
+    [result] = grow(stage, MorePartitions(name, 2))
+    assert result.error_code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert list(stage.topic(name).partitions) == [0]
 
 
 def test_growing_can_be_tried() -> None:

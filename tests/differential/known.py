@@ -35,6 +35,10 @@ def _is_never(step: Step, difference: Difference) -> bool:
     return False
 
 
+def _is_not_begun(step: Step, difference: Difference) -> bool:
+    return difference.kafka == "-1"
+
+
 def _is_absent(step: Step, difference: Difference) -> bool:
     return difference.tidelog in ("69", '"Dead"')
 
@@ -62,6 +66,10 @@ NO_SHARE_LEADER: Final = (
     "which may not exist. Tidelog names no leader: -1."
 )
 NO_CONFIGS: Final = "Client metrics have no configurations of their own: INVALID_REQUEST."
+FIRST_PLACE: Final = (
+    "Where a share group begins in a partition is in its state from the first acknowledgement on "
+    "in Kafka, and in Tidelog before a record is delivered."
+)
 _GONE_GROUP: Final = (
     "A group whose last offset was deleted, none of whose offsets could be committed, or that has "
     "only given out member ids, stays in Kafka as an empty group until the next expiry. In Tidelog "
@@ -151,6 +159,17 @@ KNOWN: Final[tuple[Known, ...]] = (
         "from the next start of each broker on. Tidelog refuses it with INVALID_TOPIC_EXCEPTION.",
         _is_never,
     ),
+    Known(
+        K.INITIALIZE_SHARE_GROUP_STATE,
+        "error_code",
+        "A state that begins without an offset begins once in each state epoch. Kafka begins it "
+        "anew, and forgets what was acknowledged since.",
+        _is_never,
+    ),
+    Known(K.READ_SHARE_GROUP_STATE, "start_offset", FIRST_PLACE, _is_not_begun),
+    Known(K.READ_SHARE_GROUP_STATE_SUMMARY, "start_offset", FIRST_PLACE, _is_not_begun),
+    Known(K.DESCRIBE_SHARE_GROUP_OFFSETS, "start_offset", FIRST_PLACE, _is_not_begun),
+    Known(K.DESCRIBE_SHARE_GROUP_OFFSETS, "lag", FIRST_PLACE, _is_not_begun),
     Known(
         K.DESCRIBE_SHARE_GROUP_OFFSETS,
         "(waiting)",

@@ -63,8 +63,9 @@ def _epoch(draft: Draft) -> Any:
 
 
 def _initial(draft: Draft) -> Mapping[str, Any]:
-    # With a higher one the group cannot begin its own states.
-    return {"state_epoch": draft.prng.between(-1, 1), "start_offset": draft.good_or(-1, 0, 5)}
+    # With a higher one the group cannot begin its own states. Of those without an offset see
+    # `known.py`.
+    return {"state_epoch": draft.prng.between(-1, 1), "start_offset": draft.good_or(0, 5)}
 
 
 def _written(draft: Draft) -> Mapping[str, Any]:

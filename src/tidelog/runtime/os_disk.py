@@ -31,6 +31,7 @@ from tidelog.errors import StorageError, UsageError
 from tidelog.runtime.directory_syncs import DirectorySyncs, make_directory_durably, sync_tree
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_file import ABSENT, OPEN_FLAGS, OsFile, guarded, reason_of
+from tidelog.runtime.page_cache import forget_tree
 from tidelog.runtime.unlinking import unlink
 
 _LOCK_FILE: Final = ".lock"
@@ -50,7 +51,12 @@ class _Everything(OsFile):
     __slots__ = ()
 
     def sync_content(self) -> None:
-        guarded(self._full_path, lambda: sync_tree(self._full_path))
+        try:
+            sync_tree(self._full_path)
+        except OSError as error:
+            # Of which files it was is not known.
+            forget_tree(self._full_path)
+            raise StorageError(self._full_path, reason_of(error)) from error
 
 
 class OsDisk:

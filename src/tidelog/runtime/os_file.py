@@ -3,7 +3,8 @@
 An append that fails half way (disk full) is cut back, so that the file is as before; if even that
 fails the file refuses everything from then on. After a failed fsync the kernel may have dropped the
 pages and a second fsync would succeed without them ("fsyncgate"), so a file whose fsync failed
-refuses everything too: what was not synced must be taken as lost.
+refuses everything too: what was not synced must be taken as lost. The next process takes it so as
+well, because the page cache no longer has it (`page_cache`).
 
 A file may be closed while the flush thread syncs it. The descriptor then stays open until the
 sync is over, or its number could be given to another file in between. For the same reason a file
@@ -29,6 +30,7 @@ from tidelog.env.disk import Buffer
 from tidelog.errors import StorageError
 from tidelog.runtime.directory_syncs import DirectorySyncs
 from tidelog.runtime.open_files import OpenFiles
+from tidelog.runtime.page_cache import forget_file, forget_pages
 
 T = TypeVar("T")
 OPEN_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -249,7 +251,12 @@ class OsFile:
         self._synced_count = write_count
 
     def _failed(self, error: OSError) -> StorageError:
+        # Nothing is read any more by the time that the pages go.
         self._failure = f"fsync failed: {reason_of(error)}"
+        if self._descriptor >= 0:
+            forget_pages(self._descriptor)
+        else:
+            forget_file(self._full_path)
         return StorageError(self.path, self._failure)
 
     def _begin_sync(self) -> bool:

@@ -78,10 +78,15 @@ def make_directory_durably(path: Path) -> None:
         fsync_directory(made.parent)
 
 
-def sync_tree(path: str) -> None:
+def sync_tree(path: str, witness: int | None = None) -> None:
     """Makes everything below `path` durable. Raises `OSError`. In one call, which takes the whole
-    file system along, where there is one; Linux reports a failed write-back there since 5.8. Else
-    file by file: `os.sync` reports nothing, and need not wait."""
+    file system along, where there is one. Else file by file: `os.sync` reports nothing, and need
+    not wait.
+
+    Linux reports a failed write-back there since 5.8, once to each description that was open then.
+    One that is opened for the call learns only what was reported to none: another log directory on
+    the file system, or another program, may have taken the report. `witness` is a descriptor of a
+    file in `path` that was open before anything was written."""
     if _SYNCFS is None:
         for directory, _, names in os.walk(path, topdown=False, onerror=_raise):
             for name in names:
@@ -91,7 +96,7 @@ def sync_tree(path: str) -> None:
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _SYNCFS(descriptor):
+        if _SYNCFS(descriptor if witness is None else witness):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
     finally:

@@ -48,11 +48,14 @@ _CANNOT_LINK: Final = frozenset(
 class _Everything(OsFile):
     """All files of an `OsDisk`, and of the others on its file system."""
 
-    __slots__ = ()
+    __slots__ = ("witness",)
+
+    # A descriptor that was open before they were written, if there is one.
+    witness: int | None
 
     def sync_content(self) -> None:
         try:
-            sync_tree(self._full_path)
+            sync_tree(self._full_path, self.witness)
         except OSError as error:
             # Of which files it was is not known.
             forget_tree(self._full_path)
@@ -72,7 +75,7 @@ class OsDisk:
             self.boot_id = ""
         # The files that were opened here and not closed, with a descriptor or without.
         self._open_files = open_files or OpenFiles()
-        # Holds the lock of this directory while set.
+        # Holds the lock of this directory while set, and learns of every write-back that fails.
         self._lock_descriptor: int | None = None
         self._syncs = DirectorySyncs(self._root)
         guarded(root, lambda: make_directory_durably(self._root))
@@ -265,7 +268,9 @@ class OsDisk:
         file.sync_content()
 
     def everything(self) -> File:
-        return _Everything(ABSENT, self.root, "", self._syncs, self._open_files)
+        found = _Everything(ABSENT, self.root, "", self._syncs, self._open_files)
+        found.witness = self._lock_descriptor
+        return found
 
     def space(self) -> DiskSpace:
         """The file system's figures; what is usable is what an ordinary user may fill."""

@@ -1,5 +1,6 @@
 """One suite for both disks: the memory disk behaves as the OS disk does."""
 
+import ctypes
 import errno
 import os
 import stat
@@ -134,6 +135,45 @@ def test_a_file_system_that_is_gone_is_not_synced(tmp_path: Path) -> None:
     (tmp_path / "disk").rmdir()
     with pytest.raises(StorageError):
         disk.sync(disk.everything())
+
+
+def test_a_lost_write_is_reported_to_each_directory_on_the_file_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: no clean stop of a log directory because another one on the same file system has taken
+    the report of its loss. Method: a syncfs that reports as Linux does: a failure to each
+    description once that was open then, and to one that is opened later if it was not reported."""
+    failures, reported = 0, 0
+    seen: dict[int, int] = {}
+    system_open = os.open
+
+    def opens(path: str, flags: int, mode: int = 0o777) -> int:
+        descriptor = system_open(path, flags, mode)
+        seen[descriptor] = failures if reported == failures else 0
+        return descriptor
+
+    def syncfs(descriptor: int) -> int:
+        nonlocal reported
+        if seen[descriptor] == failures:
+            return 0
+        seen[descriptor] = reported = failures
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(os, "open", opens)
+    monkeypatch.setattr("tidelog.runtime.directory_syncs._SYNCFS", syncfs)
+    disks = [OsDisk(str(tmp_path / name)) for name in ("a", "b")]
+    for disk in disks:
+        disk.lock()
+    disks[1].open("log", create=True).append([b"lost"])
+    failures = 1
+    for disk in disks:
+        with pytest.raises(StorageError, match="Input/output error"):
+            disk.sync(disk.everything())
+    # That was all; what is written from now on may become durable.
+    for disk in disks:
+        disk.sync(disk.everything())
+        disk.unlock()
 
 
 @BOTH

@@ -139,6 +139,28 @@ def test_a_replica_that_moves_goes_on_after_a_kill(tmp_path) -> None:
         assert read_numbers(cluster, RECORDS + 10) == list(range(RECORDS + 10))
 
 
+def test_an_empty_replica_moves_and_takes_its_first_record(tmp_path) -> None:
+    """Its file is made by that record, in a directory that has another name by then."""
+    from confluent_kafka import Producer
+    from kafka.admin import KafkaAdminClient
+
+    roots = [tmp_path / "a", tmp_path / "b"]
+    with cluster_on(roots) as cluster:
+        cluster.create_topic("orders", partitions=1, replication_factor=1)
+        (source,) = (root for root in roots if (root / "orders-0").exists())
+        (target,) = set(roots) - {source}
+        admin = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+        (code,) = admin.alter_replica_log_dirs({("orders", 0, 1): str(target)}).values()
+        admin.close()
+        assert code.errno == 0
+        wait_until(lambda: (target / "orders-0").exists(), 30, "end of the move")
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        producer.produce("orders", b"%06d" % 0, partition=0)
+        assert producer.flush(30) == 0
+        assert read_numbers(cluster, 1) == [0]
+        assert list(target.glob("orders-0/*.log"))
+
+
 def offline_replicas(cluster: LocalCluster) -> tuple[int, ...]:
     """Those of `orders-0`. The broker of one may be in service, without its disk."""
     return cluster.describe_topic("orders").partitions[0].offline

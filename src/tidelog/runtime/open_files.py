@@ -17,8 +17,9 @@ The victim is a file that was not used since the hand came by last (CLOCK, an ap
 recently used that costs a file in use one assignment).
 
 A parked file is found again by its name. When its directory gets another name, it gets another
-path (`move`). Before a name goes, `keep` gives its file a descriptor that stays: a component that
-holds a deleted file can still read it, as without this module.
+path (`move`), and so does a file that its first append is still to make. Before a name goes, `keep`
+gives its file a descriptor that stays: a component that holds a deleted file can still read it, as
+without this module.
 
 Invariants
 - At most `limit` descriptors are in use, plus those of files that a sync is using at the moment and
@@ -56,6 +57,10 @@ class ParkableFile(File, Protocol):
     @property
     def is_parked(self) -> bool:
         """Whether it has no descriptor."""
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether its first append is still to make it."""
 
     @property
     def is_synced(self) -> bool:
@@ -101,8 +106,12 @@ class OpenFiles:
 
     def add(self, file: ParkableFile) -> None:
         """A file was opened and has a descriptor, which the limit allowed."""
-        self._by_directory.setdefault(_directory_of(file.path), {})[file] = None
+        self.add_absent(file)
         self._ring[file] = None
+
+    def add_absent(self, file: ParkableFile) -> None:
+        """There is a file without a descriptor that its first append makes."""
+        self._by_directory.setdefault(_directory_of(file.path), {})[file] = None
 
     def unparked(self, file: ParkableFile) -> None:
         """A parked file has a descriptor again, which the limit allowed."""
@@ -150,7 +159,7 @@ class OpenFiles:
                 # Its name is gone already: the next use of it fails.
                 with suppress(StorageError):
                     file.unpark()
-            if not file.is_parked:
+            if not (file.is_parked or file.is_absent):
                 self._ring.pop(file, None)
                 self._unsynced.pop(file, None)
                 self._asked.discard(file)

@@ -119,7 +119,9 @@ class OsDisk:
         )
 
     def new_file(self, path: str) -> OsFile:
-        return OsFile(ABSENT, f"{self.root}/{path}", path, self._syncs, self._open_files)
+        file = OsFile(ABSENT, f"{self.root}/{path}", path, self._syncs, self._open_files)
+        self._open_files.add_absent(file)
+        return file
 
     def exists(self, path: str) -> bool:
         try:

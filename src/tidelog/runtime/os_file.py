@@ -287,6 +287,11 @@ class OsFile:
         return self._descriptor == _PARKED
 
     @property
+    def is_absent(self) -> bool:
+        """Whether its first append is still to make it."""
+        return self._descriptor == ABSENT
+
+    @property
     def is_synced(self) -> bool:
         """Whether nothing is lost by parking: all is synced, or given up."""
         return self._synced_count == self._write_count or self._failure is not None

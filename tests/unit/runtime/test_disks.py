@@ -97,6 +97,24 @@ def test_a_new_file_is_made_by_its_first_append(make: DiskMaker, tmp_path: Path)
 
 
 @BOTH
+def test_a_new_file_is_made_where_its_directory_is(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: an empty log that has moved to another disk takes its first record. Its directory got
+    the plain name after the file was opened."""
+    disk = make(tmp_path)
+    disk.make_dir("t-0.1-future")
+    first, second = (disk.new_file(f"t-0.1-future/{name}") for name in "ab")
+    disk.rename("t-0.1-future", "t-0")
+    assert first.path == "t-0/a" and first.append([b"abc"]) == 0
+    disk.sync(first)
+    assert disk.list_dir() == ["t-0"] and disk.read_file("t-0/a") == b"abc"
+    # Of one that was not made nothing is kept when its directory goes.
+    disk.delete("t-0")
+    with pytest.raises(StorageError):
+        second.append([b"x"])
+    second.close()
+
+
+@BOTH
 def test_everything_is_synced_at_once(make: DiskMaker, tmp_path: Path) -> None:
     """Goal: one call for all files, new directories included; of the memory disk a power cut shows
     it."""

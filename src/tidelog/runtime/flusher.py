@@ -14,7 +14,8 @@ A failed fsync may have dropped the pages, so a second one could succeed without
 file may certify that the earlier ones are safe, as the clean-shutdown marker does: it is in the
 lane that goes last.
 
-A file that was deleted meanwhile, with its topic, counts as done: it will not be read again.
+A file that is not found because it was deleted meanwhile, with its topic, counts as done: it will
+not be read again. Any other failure is one, also of such a file.
 
 The queue has no bound of its own. A log asks for a flush of its newest records again only after
 the last answer. But each segment that is sealed asks once, and each checkpoint at its interval. So
@@ -47,7 +48,7 @@ class Flusher:
         number: int = 0,
     ) -> None:
         """`answer` and `fail` are called on the thread; `fail` reports a bug in the work. Of the
-        disk the thread calls `sync`, `replace` and `exists`."""
+        disk the thread calls `sync` and `replace`."""
         self._disk = disk
         # Its number, for answers about failures.
         self._number = number
@@ -126,12 +127,15 @@ class Flusher:
             elif work.file not in synced:
                 self._disk.sync(work.file)
                 synced.add(work.file)
-        except StorageError:
-            if not self._is_gone(work):
+        except StorageError as error:
+            if not (isinstance(error.__cause__, FileNotFoundError) and _is_of_deleted(work)):
                 raise
 
-    def _is_gone(self, work: DiskWork) -> bool:
-        if isinstance(work, Flush):
-            return work.file.closed
-        directory, _, _ = work.path.rpartition("/")
-        return bool(directory) and not self._disk.exists(directory)
+
+def _is_of_deleted(work: DiskWork) -> bool:
+    """Whether a file that is not found was deleted, with its log perhaps. A topic may have been
+    created again meanwhile, so the names that are there now do not say. What the quorum waits for
+    is never deleted."""
+    if isinstance(work, Flush):
+        return work.file.closed
+    return "/" in work.path and not is_of_metadata(work)

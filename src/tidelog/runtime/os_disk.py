@@ -2,7 +2,7 @@
 
 Reads and appends are plain system calls on the event loop's thread; they hit the page cache.
 What blocks on the device, fsync, is done by the runtime's flush thread through `sync` and
-`replace`; of the rest it calls only `exists`.
+`replace`; it calls nothing else.
 
 An open file (`os_file`) need not have a descriptor all the time: a node may have more logs than a
 process may have descriptors (`open_files`). `replace` must not be called for a file that is open.

@@ -1,8 +1,12 @@
 """Goal: durability work is done in order, once per file and group; every failure is reported."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 from queue import Queue
+
+import pytest
 
 from tests.unit.runtime.harness import TIMEOUT_S
 from tidelog.env.disk import File
@@ -137,6 +141,80 @@ def test_what_was_deleted_with_its_topic_counts_as_done(tmp_path: Path) -> None:
     while not answers.empty():
         found += answers.get()
     assert found == [Flushed("log"), Flushed("epochs")]
+
+
+def outcome_of(disk: OsDisk, work: Flush | Replace) -> DiskAnswer:
+    """What a flusher answers to one effect."""
+    answers: Queue[list[DiskAnswer]] = Queue()
+    flusher = Flusher(disk, answer=answers.put, fail=answers.put)  # type: ignore[arg-type]
+    flusher.submit(work)
+    assert flusher.close(TIMEOUT_S)
+    (answer,) = answers.get()
+    return answer
+
+
+@pytest.mark.parametrize("made_again", ["before the content is durable", "before the file is made"])
+def test_a_topic_may_be_created_again_while_a_file_of_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_again: str
+) -> None:
+    """Goal: that a directory has the name now does not mean that the disk has failed, and a node
+    does not end because of it. Method: the topic goes and comes while the old one's file is being
+    written."""
+    disk = OsDisk(str(tmp_path))
+    disk.make_dir("t-0")
+    fsync, system_open = os.fsync, os.open
+
+    def sync(descriptor: int) -> None:
+        monkeypatch.undo()
+        disk.rename("t-0", "t-0.x-delete")
+        disk.make_dir("t-0")
+        fsync(descriptor)
+
+    def opens(path: str, flags: int, mode: int = 0o777) -> int:
+        monkeypatch.undo()
+        disk.rename("t-0", "t-0.x-delete")
+        try:
+            return system_open(path, flags, mode)
+        finally:
+            disk.make_dir("t-0")
+
+    if made_again == "before the content is durable":
+        monkeypatch.setattr(os, "fsync", sync)
+    else:
+        monkeypatch.setattr(os, "open", opens)
+    assert outcome_of(disk, Replace("t-0/epochs", b"0", "epochs")) == Flushed("epochs")
+    assert disk.list_dir("t-0") == []
+
+
+def test_a_vote_without_its_directory_is_not_durable(tmp_path: Path) -> None:
+    """Nothing deletes the metadata log, so its directory was lost: a vote that counted as durable
+    could be given twice."""
+    disk = OsDisk(str(tmp_path))
+    answer = outcome_of(disk, Replace("__cluster_metadata-0/quorum-state", b"{}", "vote"))
+    assert isinstance(answer, FlushFailed)
+
+
+def test_the_failure_of_a_device_counts_whatever_became_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: no marker of a clean stop behind a failed fsync. Method: a file is closed, and a
+    directory renamed, while the device fails."""
+    disk = OsDisk(str(tmp_path))
+    disk.make_dir("t-0")
+    file = disk.open("t-0/log", create=True)
+    file.append([b"x"])
+
+    def fail(_: int) -> None:
+        file.close()
+        if disk.exists("t-0"):
+            disk.rename("t-0", "t-0.x-delete")
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    assert isinstance(outcome_of(disk, Flush(file, "log")), FlushFailed)
+    disk.make_dir("t-0")
+    monkeypatch.setattr(os, "fsync", fail)
+    assert isinstance(outcome_of(disk, Replace("t-0/epochs", b"0", "epochs")), FlushFailed)
 
 
 def test_a_hanging_disk_does_not_hang_the_stop() -> None:

@@ -243,12 +243,27 @@ class OsFile:
         if descriptor >= 0:
             os.fdatasync(descriptor)
         else:
-            descriptor = os.open(self._full_path, OPEN_FLAGS)
+            descriptor = self._open_parked()
             try:
                 os.fdatasync(descriptor)
             finally:
                 os.close(descriptor)
         self._synced_count = write_count
+
+    def _open_parked(self) -> int:
+        """A descriptor for one sync."""
+        full_path = self._full_path
+        try:
+            return os.open(full_path, OPEN_FLAGS)
+        except FileNotFoundError:
+            # The loop's thread may have renamed the directory meanwhile, or the file, which has a
+            # descriptor then.
+            with self._syncs.renaming:
+                if self._descriptor >= 0:
+                    return os.dup(self._descriptor)
+                if self._full_path == full_path:
+                    raise
+                return os.open(self._full_path, OPEN_FLAGS)
 
     def _failed(self, error: OSError) -> StorageError:
         # Nothing is read any more by the time that the pages go.

@@ -40,6 +40,37 @@ def test_the_sync_of_a_parked_file_is_a_real_one(
     assert synced == [(tmp_path / "a.log").stat().st_ino] and file.is_parked
 
 
+@pytest.mark.parametrize("source, target", [("t-0.1-future", "t-0"), ("t-0.1-future/a", "b")])
+def test_a_parked_file_that_is_renamed_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str
+) -> None:
+    """Goal: the node does not end because the loop gave a file, or its directory, another name when
+    the flush thread was about to open it."""
+    disk = OsDisk(str(tmp_path), OpenFiles(1))
+    disk.make_dir("t-0.1-future")
+    file = disk.open("t-0.1-future/a", create=True)
+    disk.sync(file)
+    other = disk.open("b.log", create=True)
+    disk.sync(other)
+    assert file.is_parked
+    synced: list[int] = []
+    system_open, fdatasync = os.open, os.fdatasync
+
+    def opens(path: str, flags: int, mode: int = 0o777) -> int:
+        monkeypatch.setattr(os, "open", system_open)
+        prefix = "" if target == "t-0" else "t-0.1-future/"
+        disk.rename(source, prefix + target)
+        return system_open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", opens)
+    monkeypatch.setattr(
+        os, "fdatasync", lambda fd: (synced.append(os.fstat(fd).st_ino), fdatasync(fd))
+    )
+    inode = (tmp_path / "t-0.1-future" / "a").stat().st_ino
+    disk.sync(file)
+    assert synced == [inode]
+
+
 def test_a_write_during_a_sync_is_not_covered_by_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

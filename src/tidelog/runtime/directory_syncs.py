@@ -37,6 +37,8 @@ class DirectorySyncs:
         self._changed: dict[str, int] = {}
         # Stamp of the last change that the device knows; missing: never synced by us.
         self._synced: dict[str, int] = {}
+        # How often a directory lost its name.
+        self._forgotten_count = 0
 
     def changed(self, path: str) -> None:
         """The entry of `path` was made, removed or renamed."""
@@ -44,6 +46,7 @@ class DirectorySyncs:
 
     def forget(self, path: str) -> None:
         """A directory is gone, or has another name now."""
+        self._forgotten_count += 1
         for stamps in (self._changed, self._synced):
             stamps.pop(path, None)
 
@@ -66,8 +69,12 @@ class DirectorySyncs:
             self._sync(directory, stamp)
 
     def _sync(self, directory: str, stamp: int) -> None:
+        forgotten_count = self._forgotten_count
         fsync_directory(self._root / directory)
-        self._synced[directory] = stamp
+        with self.renaming:
+            # Else another directory may have the name by now, with names that were never synced.
+            if forgotten_count == self._forgotten_count:
+                self._synced[directory] = stamp
 
 
 def make_directory_durably(path: Path) -> None:

@@ -62,3 +62,22 @@ def test_a_directory_with_an_older_name_is_synced_again(tmp_path: Path, synced: 
     syncs.forget("a")
     syncs.sync("a")
     assert synced == ["a", "a"]
+
+
+def test_a_directory_that_takes_a_name_during_a_sync_is_not_taken_for_synced(
+    tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: two threads; a log takes the name of a directory that is being synced."""
+    syncs = DirectorySyncs(tmp_path)
+    record = directory_syncs.fsync_directory
+
+    def with_a_rename(path: Path) -> None:
+        record(path)
+        syncs.forget("a")
+
+    monkeypatch.setattr(directory_syncs, "fsync_directory", with_a_rename)
+    syncs.sync("a")
+    monkeypatch.setattr(directory_syncs, "fsync_directory", record)
+    syncs.sync("a")
+    syncs.sync("a")
+    assert synced == ["a", "a"]

@@ -1,4 +1,4 @@
-"""The log directories of a node as disks: opened, locked, and known to be different ones.
+"""The log directories of a node as disks: opened, locked, and known to lie apart.
 
 The first has the metadata log: without it a node does not start. Another one that cannot be opened
 or written to is an `OfflineDisk`; the node starts without it (`broker/opening.py`). One that is
@@ -17,7 +17,8 @@ from tidelog.runtime.os_disk import OsDisk
 
 
 def require_different(directories: Sequence[str]) -> None:
-    """Raises `UsageError` when two of them are the same directory, under two names perhaps."""
+    """Raises `UsageError` when two of them are the same directory, under two names perhaps, or one
+    lies in another, which may take it for the log of a partition and rename it."""
     found: dict[str, str] = {}
     for directory in directories:
         other = found.setdefault(os.path.realpath(directory), directory)
@@ -25,6 +26,13 @@ def require_different(directories: Sequence[str]) -> None:
             raise UsageError(
                 f"`{other}` and `{directory}` are the same directory",
                 "name each directory once in `log.dirs`",
+            )
+    for place, directory in found.items():
+        above = next((found[str(each)] for each in Path(place).parents if str(each) in found), None)
+        if above is not None:
+            raise UsageError(
+                f"the log directory `{directory}` lies in `{above}`, which is another one",
+                "name directories in `log.dirs` that lie beside each other",
             )
 
 
@@ -34,8 +42,8 @@ def open_disks(
     """The disks, each locked until the stack is closed, and the open files of each. `file_limit`:
     how many descriptors all of them may have.
 
-    Raises `UsageError` for a directory that is missing, used by another process or named twice,
-    `StorageError` where the first cannot be used.
+    Raises `UsageError` for a directory that is missing, used by another process, named twice or in
+    another one, `StorageError` where the first cannot be used.
     """
     first = directories[0]
     if not Path(first).is_dir():

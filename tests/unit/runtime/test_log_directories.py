@@ -25,16 +25,32 @@ def test_each_directory_is_locked_and_a_missing_one_is_made(tmp_path: Path) -> N
 
 
 def test_another_than_the_first_may_be_unusable(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
+    first, blocked = tmp_path / "a", tmp_path / "file"
+    first.mkdir()
     blocked.write_text("no directory")
     with ExitStack() as stack:
-        (_, offline), _ = open_disks([str(tmp_path), str(blocked / "b")], 100, stack)
+        (_, offline), _ = open_disks([str(first), str(blocked / "b")], 100, stack)
         assert isinstance(offline, OfflineDisk) and offline.root == str(blocked / "b")
         with pytest.raises(UsageError, match="does not exist"):
-            open_disks([str(tmp_path / "absent"), str(tmp_path)], 100, stack)
+            open_disks([str(tmp_path / "absent"), str(first)], 100, stack)
 
 
 def test_one_directory_under_two_names_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(UsageError, match="are the same directory"):
         require_different([str(tmp_path), str(tmp_path / "link")])
+
+
+def test_a_directory_in_another_one_is_refused(tmp_path: Path) -> None:
+    """Goal: a node does not take one of its disks for a log that it need not have, and set it aside
+    with all that is in it."""
+    outer, link = tmp_path / "a", tmp_path / "link"
+    outer.mkdir()
+    link.symlink_to(outer)
+    for inner in (outer / "disk-1", outer / "x" / "y", link / "disk-1"):
+        for pair in ([outer, inner], [inner, outer]):
+            with pytest.raises(UsageError, match=f"`{inner}` lies in `{outer}`"):
+                require_different([str(each) for each in pair])
+    require_different([str(outer), str(tmp_path / "ab")])
+    with pytest.raises(UsageError, match="lies in `/`"):
+        require_different(["/", str(outer)])

@@ -3,17 +3,25 @@
 The first has the metadata log: without it a node does not start. Another one that cannot be opened
 or written to is an `OfflineDisk`; the node starts without it (`broker/opening.py`). One that is
 missing is made, as Kafka makes it.
+
+What a start finds in a disk's own files is durable before anything is done by it.
 """
 
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 from tidelog.env.disk import OfflineDisk
 from tidelog.errors import StorageError, UsageError
+from tidelog.model import METADATA_PARTITION
 from tidelog.runtime.open_files import OpenFiles
 from tidelog.runtime.os_disk import OsDisk
+
+_TRUSTED: Final = ("", str(METADATA_PARTITION))
+"""Where files are that are replaced as a whole and believed as they are found: the checkpoints, and
+`quorum-state`, which has the vote. Those of a partition are synced with its log."""
 
 
 def require_different(directories: Sequence[str]) -> None:
@@ -58,6 +66,7 @@ def open_disks(
         try:
             disk = OsDisk(directory, open_files)
             disk.lock()
+            disk.settle(_TRUSTED)
         except StorageError as error:
             if directory is first:
                 raise

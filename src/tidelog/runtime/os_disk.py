@@ -22,7 +22,9 @@ import errno
 import fcntl
 import os
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -95,6 +97,14 @@ class OsDisk:
                 "stop the other node, or give this one its own directory",
             ) from None
         self._lock_descriptor = descriptor
+
+    def settle(self, directories: Iterable[str]) -> None:
+        """Makes the names in these directories durable, as far as they are there. A process may die
+        when a file was replaced and its directory is not synced: the next one reads the new file,
+        and a power cut brings back the old one."""
+        for directory in directories:
+            if self.exists(directory):
+                guarded(directory or self.root, partial(self._syncs.sync, directory))
 
     def unlock(self) -> None:
         """Lets other processes in."""

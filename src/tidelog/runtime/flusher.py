@@ -54,7 +54,7 @@ class Flusher:
         self._number = number
         self._answer = answer
         self._fail = fail
-        # The first failure, once there is one; written by the thread only.
+        # The first failure, once there is one; written by the thread, and by a stop that gives up.
         self.failure: str | None = None
         # Work in order of arrival; `None` ends the thread.
         self._queue: SimpleQueue[DiskWork | None] = SimpleQueue()
@@ -70,10 +70,14 @@ class Flusher:
         self._queue.put(work)
 
     def close(self, timeout_s: float) -> bool:
-        """Finishes what was submitted and ends the thread; false when the disk hangs."""
+        """Finishes what was submitted and ends the thread; false when the disk hangs. Then nothing
+        more is begun: the next process may have the directory by the time that the disk goes on."""
         self._queue.put(None)
         self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        has_ended = not self._thread.is_alive()
+        if not has_ended and self.failure is None:
+            self.failure = "the disk hangs"
+        return has_ended
 
     def _run(self) -> None:
         try:

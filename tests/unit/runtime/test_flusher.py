@@ -221,9 +221,12 @@ def test_a_hanging_disk_does_not_hang_the_stop() -> None:
     disk = SlowDisk()
     flusher, _ = started(disk)
     flusher.submit(Flush(disk.open("a", create=True), "a"))
+    flusher.submit(Replace(".kafka_cleanshutdown", b"", "marker"))
     assert not flusher.close(0.01)
     disk.gate.set()
     assert flusher.close(TIMEOUT_S)
+    # The process that has the directory by then would look clean when it has died.
+    assert disk.done == ["a"] and not disk.exists(".kafka_cleanshutdown")
 
 
 def test_a_bug_in_the_work_is_reported_as_a_bug() -> None:

@@ -138,11 +138,9 @@ class OpenFiles:
 
     def keep_file(self, path: str) -> None:
         """As `keep`, where a directory of this name keeps its files."""
+        # They stay among those of their directory: a sync of them goes by its path.
         beside = self._by_directory.get(_directory_of(path), {})
-        files = [file for file in beside if file.path == path]
-        for file in files:
-            del beside[file]
-        self._keep(files)
+        self._keep([file for file in beside if file.path == path])
 
     def move(self, source: str, target: str, full_path: str) -> None:
         """A directory was renamed: the open files in it have other paths now."""

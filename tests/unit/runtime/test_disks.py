@@ -363,6 +363,26 @@ def test_a_renamed_open_file_reads_on(make: DiskMaker, tmp_path: Path) -> None:
 
 
 @BOTH
+def test_an_open_file_without_its_name_is_synced_where_its_directory_is(
+    make: DiskMaker, tmp_path: Path
+) -> None:
+    """Goal: a flush under way does not fail because a segment was set aside, or deleted, and its
+    log got another directory."""
+    disk = make(tmp_path)
+    disk.make_dir("p-0")
+    files = [disk.open(f"p-0/{name}", create=True) for name in "ab"]
+    for file in files:
+        file.append([b"abc"])
+    disk.rename("p-0/a", "p-0/a.deleted")
+    disk.delete("p-0/b", durable=False)
+    disk.rename("p-0", "p-0.x-delete")
+    for file in files:
+        disk.sync(file)
+        assert file.read(0, 3) == b"abc"
+        file.close()
+
+
+@BOTH
 def test_random_operations_agree_with_a_model(make: DiskMaker, tmp_path: Path) -> None:
     """Goal: a property; appends, cuts, syncs and reads of two files against plain bytearrays."""
     disk = make(tmp_path)

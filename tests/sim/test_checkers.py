@@ -1,13 +1,13 @@
 """Each checker of the cluster tier: evidence that it must reject, and the nearest that is fine."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 
 from tidelog.config import LogConfig
-from tidelog.metadata.image import MetadataImage
-from tidelog.model import TopicId
+from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
+from tidelog.model import LOST_DIRECTORY, ZERO_UUID, TopicId
 from tidelog.sim.checkers.base import Evidence
 from tidelog.sim.checkers.image_is_fold_of_log import ImageIsFoldOfLog
 from tidelog.sim.checkers.leaders import LeaderCompleteness, OneLeaderPerEpoch
@@ -18,7 +18,7 @@ from tidelog.sim.checkers.readings import (
     ProducerOrder,
     RepeatableRead,
 )
-from tidelog.sim.checkers.replicas import AcknowledgedIsCommitted, NoFalseDamage
+from tidelog.sim.checkers.replicas import AcknowledgedIsCommitted, NoFalseDamage, NoFalseLoss
 from tidelog.sim.engine.world import World
 from tidelog.sim.evidence.history import History, Key, Outcome, Polled, Sent
 from tidelog.sim.evidence.oracle import BatchMark, Oracle, PartitionId, TrueLog
@@ -239,6 +239,28 @@ def test_no_false_damage():
     found.world.hosts = {1: host("t-0")}
     with rejects("NoFalseDamage"):
         checker.sweep(found)
+
+
+def test_no_false_loss():
+    """A wiped disk, and one that has refused anything, may lack a log; another one may not."""
+    found, checker = evidence(), NoFalseLoss()
+    sound = PartitionImage((1, 2), (1, 2), 1, 0, 0, directories=(ZERO_UUID, ZERO_UUID))
+    lost = replace(sound, directories=(LOST_DIRECTORY, ZERO_UUID))
+    topic_id = TopicId(bytes(15) + b"\x07")
+
+    def look(partition: PartitionImage) -> None:
+        topic = TopicImage("t", topic_id, {0: partition})
+        found.newest_image = MetadataImage(offset=3, topics_by_name={"t": topic})
+        checker.sweep(found)
+
+    look(sound)
+    with rejects("NoFalseLoss"):
+        look(lost)
+    found.world.hosts[1].disk.was_hurt = True
+    look(lost)
+    found.world.hosts[1].disk.was_hurt = False
+    found.world.wipe(1)
+    look(lost)
 
 
 def test_images_of_two_nodes_at_one_offset():

@@ -10,6 +10,7 @@ from tidelog.log.log import Log
 from tidelog.model import TopicPartition
 from tidelog.replication.partition import Partition
 from tidelog.sim.checkers.base import Checker, Evidence, replica_on
+from tidelog.sim.engine.disk import SimDisk
 from tidelog.sim.engine.host import Host
 from tidelog.sim.evidence.history import Kind, Outcome
 from tidelog.sim.evidence.oracle import (
@@ -312,6 +313,38 @@ class NoFalseDamage(Checker):
             damaged = [str(key) for key in host.node.broker.replicas.damaged]
             if damaged:
                 self.reject(f"{host.name}: {', '.join(damaged)}")
+
+
+class NoFalseLoss(Checker):
+    """A replica is reported as lost only by a node of which a disk failed, was damaged or wiped.
+
+    Power cuts and kills at any time leave each log in a place in which the next process finds it:
+    what a move between disks had made durable is there under the one name or the other. A replica
+    that is lost takes its node out of ISR and ELR, so other nodes hide such a loss.
+    """
+
+    def __init__(self) -> None:
+        # The disks that each node had first; a wiped one has others.
+        self._first: dict[int, tuple[SimDisk, ...]] = {}
+
+    def sweep(self, evidence: Evidence) -> None:
+        lost = [
+            (topic.name, number, replica)
+            for topic in evidence.newest_image.topics_by_name.values()
+            for number, partition in topic.partitions.items()
+            for replica in partition.replicas
+            if partition.has_lost(replica)
+        ]
+        for host in evidence.world.hosts.values():
+            self._first.setdefault(host.node_id, host.disks)
+        for topic_name, number, replica in lost:
+            host = evidence.world.hosts[replica]
+            if self._first[replica] == host.disks and not any(map(_has_failed, host.disks)):
+                self.reject(f"{host.name}: {topic_name}-{number} is reported as lost")
+
+
+def _has_failed(disk: SimDisk) -> bool:
+    return disk.was_damaged or disk.was_hurt
 
 
 # At the end ------------------------------------------------------------------------------------

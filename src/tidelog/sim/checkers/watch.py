@@ -104,6 +104,7 @@ def checkers() -> list[Checker]:
         replicas.OffsetsInOrder(),
         replicas.OneQuorumLeaderPerEpoch(),
         replicas.NoFalseDamage(),
+        replicas.NoFalseLoss(),
         log_starts.LogStartIsLawful(),
         replicas.ReplicasEqual(),
         replicas.EpochCacheMatchesBatches(),

@@ -93,6 +93,8 @@ class SimDisk(MemoryDisk):
         self.loses_on_exit = False
         # Whether anything was reported to this process, which may therefore end.
         self.hurt = False
+        # Whether anything was ever reported to a process.
+        self.was_hurt = False
         # Reads until one is changed on its way; `None` for never.
         self.misread_in: int | None = None
         # Draws which bit.
@@ -162,7 +164,7 @@ class SimDisk(MemoryDisk):
         try:
             super().charge(path, size_bytes)
         except StorageError:
-            self.hurt = True
+            self.hurt = self.was_hurt = True
             self.fired["no-space"] += 1
             raise
 
@@ -175,11 +177,11 @@ class SimDisk(MemoryDisk):
         if self.witness is not None:
             self.witness(operation, path)
         if self.failing is not None:
-            self.hurt = True
+            self.hurt = self.was_hurt = True
             self.refused_count += 1
         super().begin(operation, path)
         if self.failing_syncs and operation in SYNCS:
-            self.loses_on_exit = self.hurt = True
+            self.loses_on_exit = self.hurt = self.was_hurt = True
             raise StorageError(path, "flush failed")
         for trouble in self.troubles:
             if operation in trouble.operations:
@@ -189,7 +191,7 @@ class SimDisk(MemoryDisk):
         if not trouble.sticky:
             self.troubles.remove(trouble)
         self.fired[trouble.kind] += 1
-        self.hurt = True
+        self.hurt = self.was_hurt = True
         if operation in SYNCS:
             self.loses_on_exit = True
         raise StorageError(path, trouble.message)

@@ -82,7 +82,7 @@ def test_damage_stays_within_its_promise_in_whatever_seed():
         assert {*swarm.faults} <= {FaultKind.KILL, FaultKind.CLEAN_STOP, FaultKind.PAUSE}
 
 
-OF_DISKS = ("all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily", "several-disks")
+OF_DISKS = ("aimed", "all", "p4-damage", "p7-bad-devices", "p7-bad-devices-lazily", "several-disks")
 
 
 def test_a_family_has_the_disk_faults_that_are_its_own():

@@ -26,7 +26,7 @@ SAFEGUARDS: Final = (
         "several-disks", "copies-follow-cuts", "a copy with records that its log has given up"
     ).replaced(copying, "reconcile", lambda *_: None),
     guard_of_cluster(
-        "several-disks", "former-logs-stay", "a power cut after which neither log is complete"
+        "aimed-swaps", "former-logs-stay", "a power cut after which neither log is complete"
     ).wrapped(ReplicaMoves, "_swap", _end_at_once),
     guard_of_cluster(
         "several-disks",

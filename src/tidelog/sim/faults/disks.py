@@ -65,8 +65,8 @@ def _fill(arena: Arena) -> Lasts:
         disk.capacity_bytes = None
 
 
-def _break(arena: Arena) -> Lasts:
-    host = arena.victim()
+def break_disk(arena: Arena, host: Host) -> Lasts:
+    """Everything on the first disk of a node fails, and the process ends."""
     disk = host.disk
     if _may_break(arena, host):
         disk.failing = "input/output error"
@@ -90,8 +90,8 @@ def _stall(arena: Arena) -> Lasts:
     yield from _slow_flushes(arena, host, most_ms, lasting)
 
 
-def _die(arena: Arena) -> Lasts:
-    host = arena.any_host()
+def let_die(arena: Arena, host: Host) -> Lasts:
+    """One of the other disks of a node fails until the node is started again on it."""
     if not host.more_disks or not _may_break(arena, host):
         return
     disk = arena.prng.choice(host.more_disks)
@@ -156,13 +156,13 @@ def _note_damaged(arena: Arena, host: Host, done: str) -> None:
 STRIKES: Final[dict[FaultKind, Strike]] = {
     FaultKind.SLOW_DISK: _slow_disk,
     FaultKind.DISK_FULL: _fill,
-    FaultKind.DISK_ERROR: _break,
+    FaultKind.DISK_ERROR: lambda arena: break_disk(arena, arena.victim()),
     FaultKind.FLUSH_ERROR: _fail_flushes,
 }
 DEVICE_STRIKES: Final[dict[DiskFault, Strike]] = {
     **{fault: partial(_damage, fault) for fault in DiskFault if fault.damages},
     **{fault: partial(_trouble, fault) for fault in _TROUBLES},
     DiskFault.STALL: _stall,
-    DiskFault.DISK_DIES: _die,
+    DiskFault.DISK_DIES: lambda arena: let_die(arena, arena.any_host()),
     DiskFault.BIT_FLIP_ON_READ: _misread,
 }

@@ -6,6 +6,7 @@ from typing import Final
 
 from tidelog.config import NodeConfig
 from tidelog.sim.engine.client_machine import CLIENT
+from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.network import ANY_PORT, Pipe
 from tidelog.sim.faults.arena import Arena, Lasting, Lasts, Strike
 from tidelog.sim.scenarios.fault_kinds import FaultKind
@@ -37,10 +38,10 @@ def _cut(arena: Arena, *, both: bool) -> Lasts:
     return _cut_links(arena, f"{source}: cut {'from' if both else 'towards'} {target}", cuts)
 
 
-def _isolate(arena: Arena) -> Lasts:
-    victim = arena.victim()
-    cuts = both_ways([victim.name], [host.name for host in arena.others(victim)])
-    return _cut_links(arena, f"{victim.name}: isolated", cuts)
+def isolate(arena: Arena, host: Host) -> Lasts:
+    """One node is cut from all others; clients still reach it."""
+    cuts = both_ways([host.name], [other.name for other in arena.others(host)])
+    return _cut_links(arena, f"{host.name}: isolated", cuts)
 
 
 def _bridge(arena: Arena) -> bool | Lasts:
@@ -199,7 +200,7 @@ def _forget(arena: Arena) -> bool:
 STRIKES: Final[dict[FaultKind, Strike]] = {
     FaultKind.CUT_ONE_WAY: partial(_cut, both=False),
     FaultKind.CUT: partial(_cut, both=True),
-    FaultKind.ISOLATE: _isolate,
+    FaultKind.ISOLATE: lambda arena: isolate(arena, arena.victim()),
     FaultKind.BRIDGE: _bridge,
     FaultKind.CUT_CLIENTS: _cut_clients,
     FaultKind.CUT_CONTROLLER: partial(_cut_listener, controller=True),

@@ -3,7 +3,8 @@
 A strike draws a kind among the seed's kinds and a victim: a node by chance, the controller, or the
 leader or a follower of some partition. Whatever lasts is undone after a drawn time. Nothing here
 waits: strikes, ends and restarts are actions in the world's queue. The kinds themselves are in the
-modules beside this one: `processes`, `links`, `disks`.
+modules beside this one: `processes`, `links`, `disks`. Faults that follow what nodes do have an
+`ambush` of their own.
 
 Dead processes are started again by a supervisor that looks at all hosts now and then. A process
 that ended by itself with an error though its disk was fine is a bug (`NoSpontaneousExit`).
@@ -16,6 +17,7 @@ from tidelog.env.prng import Prng
 from tidelog.sim.engine.host import Host
 from tidelog.sim.engine.world import World
 from tidelog.sim.faults import disks, links, processes
+from tidelog.sim.faults.ambush import Ambush
 from tidelog.sim.faults.arena import Arena, Strike
 from tidelog.sim.faults.budget import Budget
 from tidelog.sim.report.violation import Violation
@@ -38,20 +40,28 @@ class Nemesis:
         budget: Budget,
         *,
         device_prng: Prng | None = None,
+        aimed_prng: Prng | None = None,
     ) -> None:
-        """`device_prng` is for the faults of disks that have a schedule of their own."""
+        """`device_prng` is for the faults of disks that have a schedule of their own, `aimed_prng`
+        for those that follow what nodes do."""
         self._world = world
         self._arena = Arena(world, swarm, prng, budget)
         self._devices = Arena(world, swarm, device_prng or Prng(0), budget)
-        # How often each kind met something; the disks count what came of their own faults.
-        self.fired = self._arena.fired
+        self._aimed = Arena(world, swarm, aimed_prng or Prng(0), budget)
+        self.ambush = Ambush(self._aimed)
         # When a dead process is started again, by node.
         self._restart_at: dict[int, int] = {}
 
     @property
     def counts(self) -> Counter[str]:
-        """How often each kind struck."""
-        return self._arena.counts + self._devices.counts
+        """How often each kind struck, and behind what the aimed ones did."""
+        arenas = (self._arena, self._devices, self._aimed)
+        return sum((arena.counts for arena in arenas), start=self.ambush.struck)
+
+    @property
+    def fired(self) -> Counter[str]:
+        """How often each kind met something; disks count what came of their own faults."""
+        return self._arena.fired + self._aimed.fired + self.ambush.struck
 
     def start(self) -> None:
         """Begins to strike and to supervise."""
@@ -59,10 +69,13 @@ class Nemesis:
         self._supervise()
         if self._arena.swarm.disk_faults:
             self._devices.begin(self._arena.swarm.disk_faults, disks.DEVICE_STRIKES)
+        if self._arena.swarm.aims:
+            self.ambush.start()
 
     def heal(self) -> None:
         """Ends every fault; dead processes start again at once. What is damaged stays damaged."""
         self._arena.end_all()
+        self._aimed.end_all()
         self._restart_at.clear()
         for host in self._world.hosts.values():
             host.disk.fuse = None

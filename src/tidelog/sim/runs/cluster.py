@@ -96,6 +96,7 @@ class ClusterRun:
             stream(seed, "faults"),
             Budget(self.world, group_commit=self.swarm.group_commit),
             device_prng=stream(seed, "disks"),
+            aimed_prng=stream(seed, "aims"),
         )
         self._restarts = stream(seed, "restart")
         self._recovered = RecoveredFromImage()

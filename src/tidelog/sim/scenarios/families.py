@@ -10,6 +10,7 @@ from typing import Final
 from tidelog.env.prng import Prng
 from tidelog.errors import UsageError
 from tidelog.sim.engine.work import FREE, SLOW, USUAL
+from tidelog.sim.scenarios.aimed import aimed, aimed_at_swaps
 from tidelog.sim.scenarios.fault_kinds import FaultKind
 from tidelog.sim.scenarios.promises import FAMILIES as PROMISES
 from tidelog.sim.scenarios.promises import Family
@@ -158,6 +159,8 @@ _FAMILIES: Final[dict[str, tuple[str, Family]]] = {
     "disk-faults": ("P7: full, failing and slow disks", _disk_faults),
     "several-disks": ("nodes with several disks, one of which dies", on_several_disks),
     "secured": ("logins and rights, and a client without them", on_secured),
+    "aimed": ("faults right behind what nodes do, before that is durable or known", aimed),
+    "aimed-swaps": ("power cuts right behind the end of a move between disks", aimed_at_swaps),
     "links": ("cuts, flapping and slow links", _links),
     "elections": ("leaders and controllers struck by name", _elections),
     "transactions": ("transactions while leaders and coordinators die", _transactions),

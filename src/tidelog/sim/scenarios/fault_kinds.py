@@ -1,5 +1,5 @@
-"""The kinds of faults, by name: plain ones, and those of disks. A seed draws which of them exist in
-its run."""
+"""The kinds of faults, by name: plain ones, and those of disks; and what faults can be aimed at. A
+seed draws which of them exist in its run."""
 
 from enum import Enum
 from typing import Final
@@ -143,3 +143,52 @@ DAMAGE: Final = (
     DiskFault.MISDIRECTED,
     DiskFault.LOST_PAGE,
 )
+
+
+class Aim(Enum):
+    """What a node does right before an aimed fault; how it is seen is in `faults/aims`."""
+
+    LOG_RESTARTED = "log-restarted"
+    """A follower emptied its log, to begin where its leader's does."""
+    LOG_CUT = "log-cut"
+    """A follower cut what its leader does not have, or a start cut a torn tail."""
+    FILE_CUT = "file-cut"
+    """A file lost its end."""
+    GAPS_NOTED = "gaps-noted"
+    """A log notes that a batch is missing in it, before it takes the one behind."""
+    LOG_CLEANED = "log-cleaned"
+    """A round of compaction is over."""
+    LOG_RENAMED = "log-renamed"
+    """A directory or a file got another name."""
+    LOG_DROPPED = "log-dropped"
+    """A replica is gone, and its log is to be deleted."""
+    SEGMENT_MADE = "segment-made"
+    """A log has a new file."""
+    DAMAGE_FOUND = "damage-found"
+    """A log is out of service."""
+    DAMAGE_REPAIRED = "damage-repaired"
+    """A log is back in service, or is reported as lost."""
+    CHECKPOINT = "checkpoint"
+    """Offsets of all logs of a disk, or the epochs of one, were written."""
+    COPY_BEGAN = "copy-began"
+    """A replica begins to move to another disk."""
+    COPY_SWAPPED = "copy-swapped"
+    """The copy of a replica has taken the log's name."""
+    COPY_ENDED = "copy-ended"
+    """The former log of a replica that has moved is gone."""
+    DISK_OFFLINE = "disk-offline"
+    """A node goes on without one of its disks."""
+    LEADERSHIP = "leadership"
+    """A replica leads in a new leader epoch."""
+    ISR_CHANGED = "isr-changed"
+    """A leader takes another ISR over."""
+    STARTED = "started"
+    """A process has read the logs of a disk."""
+    STOPPING = "stopping"
+    """A process ends as it was asked to."""
+    QUORUM_CUT = "quorum-cut"
+    """A voter cut what its leader does not have."""
+    QUORUM_LED = "quorum-led"
+    """A voter leads the quorum, or has changed its set of voters."""
+    SNAPSHOT = "snapshot"
+    """A snapshot took the place of the head of the metadata log, or counts from now on."""

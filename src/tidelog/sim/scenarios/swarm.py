@@ -21,7 +21,7 @@ from tidelog.config import NodeConfig, profile_settings
 from tidelog.env.prng import Prng
 from tidelog.sim.engine import secured
 from tidelog.sim.engine.work import FREE, HARDWARE, SLOW, SLOW_MAKE_DIR, SLOW_SYNC, USUAL
-from tidelog.sim.scenarios.fault_kinds import DAMAGE, REPORTED, DiskFault, FaultKind
+from tidelog.sim.scenarios.fault_kinds import DAMAGE, REPORTED, Aim, DiskFault, FaultKind
 
 T = TypeVar("T")
 RACKS: Final = 3
@@ -171,6 +171,10 @@ class Swarm:
     """How long a login is good for; 0 for ever."""
     rights_gap_ms: int = 0
     """Between two changes of passwords and rights; 0 for none."""
+    aims: tuple[Aim, ...] = ()
+    """What aimed faults follow (`faults/ambush.py`); none for no such faults."""
+    aimed_faults: tuple[FaultKind | DiskFault, ...] = ()
+    """Their kinds."""
 
     @property
     def damages(self) -> bool:

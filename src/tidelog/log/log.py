@@ -42,6 +42,7 @@ class Log(LogState):
     truncate_fully_and_start_at = truncation.truncate_fully_and_start_at
     assign_topic_id = rolling.assign_topic_id
     request_flush = rolling.request_flush
+    request_flush_of_name = rolling.request_flush_of_name
     is_saved = property(rolling.is_saved)
     prepare_close = rolling.prepare_close
 

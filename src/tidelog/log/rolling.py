@@ -90,6 +90,13 @@ def request_flush(state: LogState) -> int:
     return state.log_end_offset
 
 
+def request_flush_of_name(state: LogState) -> None:
+    """The same, and the name of its directory becomes durable even if it never had a record. May
+    raise `StorageError`."""
+    _hand_in_identity(state)
+    request_flush(state)
+
+
 def is_saved(state: LogState) -> bool:
     """Whether a clean stop has nothing to write of this log, and nothing to make durable."""
     if state.identity_is_unsynced or state.ledger.is_due(state.segments):

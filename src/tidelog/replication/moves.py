@@ -4,7 +4,7 @@
 | --- | --- |
 | an administrator names a directory | an empty future log there (`log/futures.py`) |
 | copying | `MOVE_BYTES_PER_TURN` a turn, below `replica.alter.log.dirs.io.max.bytes.per.second` |
-| the copy has caught up | all of it is flushed, its directory's name included |
+| the copy has caught up | all of it is flushed, its directory's name included, behind the log |
 | the copy is durable | the new directory is reported to the controller, and copying goes on |
 | the metadata names the new directory | in a turn in which the copy has everything, it gets the \
 log's plain name and takes the log's place |
@@ -371,14 +371,24 @@ class ReplicaMoves:
         elif not copying.is_complete(future.log, current):
             self._make_ready(key, now, MOVE_RETRY_MS)
         elif move.flushed_count != future.effects.count:
-            try:
-                self._flush(future.log, move, future)
-            except StorageError as error:
-                self._fail_copy(partition, move, error)
+            self._save_both(partition, move, future)
         elif self._said_of(partition) == move.target.directory_id:
             self._swap(partition, move, now)
         else:
             self._reports.report(key, partition.topic_id, move.target.directory_id)
+
+    def _save_both(self, partition: Partition, move: Move, future: FutureLog) -> None:
+        """The copy becomes durable, and before it the name of the log, which may never have had a
+        record. A power cut that left the copy alone would make the replica a lost one."""
+        try:
+            partition.log.request_flush_of_name()
+        except StorageError as error:
+            self._env.changed.failed.append((partition, error))
+            return
+        try:
+            self._flush(future.log, move, future)
+        except StorageError as error:
+            self._fail_copy(partition, move, error)
 
     def _said_of(self, partition: Partition) -> Uuid:
         image = partition.image

@@ -282,6 +282,21 @@ def test_the_former_log_stays_until_the_name_of_the_copy_is_durable() -> None:
     assert bench.place == 2 and len(bench.records) == 15
 
 
+def test_a_log_without_records_has_a_durable_name_before_its_copy_counts() -> None:
+    """Goal (seed 158307335 of aimed): a power cut right behind the swap takes the name of the copy,
+    and leaves the copy, as other files of that disk are flushed. The log is still there."""
+    bench = MoveBench()
+    bench.request(2)
+    while bench.said != IDS[2]:
+        bench.turn()
+    bench.disks[2].sync_tree()
+    while bench.place == 1:
+        bench.tick()
+    bench.restart(power_cut=True)
+    assert bench.place == 1 and not bench.env.directories.has_lost_original(PARTITION, bench.said)
+    assert bench.ends_on(2)
+
+
 def test_a_copy_alone_does_not_count() -> None:
     """Goal: where the disk with the log is missing, and the metadata names the disk with the copy,
     the copy is known not to be the log."""

@@ -71,8 +71,9 @@ class MetadataFeed:
         self._trace.steps.begin("metadata image")
         self._image = delta.apply(self._end, epoch)
         if delta.image is not before:
-            # A snapshot does not contain what is gone; the difference does.
+            # A snapshot lacks what is gone; the difference names it, and its image counts it.
             delta = MetadataDelta.between(before, self._image)
+            self._image = delta.apply(self._end, epoch)
         self._delta = MetadataDelta(self._image)
         self._follow_dynamic_config(delta)
         self._name_old_partners(delta, before)

@@ -1,16 +1,19 @@
 """Committed metadata reaches the replicas, with the configuration that each topic obeys."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.broker.api.test_k32_describe_configs import BROKER, TOPIC, alter
 from tests.unit.broker.one_node import OneNode
 from tests.unit.broker.test_unserved import disk_with
 from tidelog.broker.features import METADATA
+from tidelog.broker.metadata_snapshots import LoadedImage
 from tidelog.config import LogConfig
 from tidelog.controller.brokers import register_broker_record
 from tidelog.controller.messages import FeatureRange, RegisterBroker
 from tidelog.metadata import records
-from tidelog.model import Endpoint, TopicPartition, Uuid
+from tidelog.model import Endpoint, TopicId, TopicPartition, Uuid
 
 
 def retention_of(node: OneNode, topic: str) -> int:
@@ -68,6 +71,24 @@ def test_the_expiry_of_producers_follows_the_dynamic_configuration(node):
     alter(node.client(), BROKER, "", "producer.id.expiration.ms", "77")
     log = node.node._directories.logs[TopicPartition("plain", 0)]
     assert log.config.producer_id_expiration_ms == 77
+
+
+def test_a_topic_that_a_snapshot_lacks_was_deleted(node):
+    """Goal: coordinators learn of it though another topic came, and none went before."""
+    before, feed = node.broker.image, node.node._quorum_follower.feed
+    gone = before.topics_by_name["plain"]
+    came = replace(gone, name="other", topic_id=TopicId(b"o" * 16))
+    topics = {"own": before.topics_by_name["own"], "other": came}
+    image = replace(
+        before,
+        offset=before.offset + 1,
+        topics_by_name=topics,
+        topics_by_id={topic.topic_id: topic for topic in topics.values()},
+    )
+    feed.read(LoadedImage(image), 0)
+    after = feed.publish(image.epoch, node.now)
+    assert after == image
+    assert (before.deleted_topics, after.deleted_topics) == (0, 1)
 
 
 @pytest.mark.parametrize(("level", "count"), [(20, 1), (21, 0)], ids=["3.8", "3.9"])

@@ -16,7 +16,7 @@ from typing import Final
 from tidelog.errors import ErrorCode
 from tidelog.log.pieces import Pieces
 from tidelog.metadata.image import BrokerImage, MetadataImage, TopicImage
-from tidelog.model import INTERNAL_TOPICS, NO_LEADER, TopicId
+from tidelog.model import INTERNAL_TOPICS, NO_LEADER, TopicId, Uuid
 from tidelog.wire.metadata import Members, pack_members, pack_partition, pack_topic
 
 MAX_KEPT_ANSWERS: Final = 4
@@ -47,8 +47,8 @@ class _Rows:
         self._operations = operations
         # By leader: the error and leader that an answer names.
         self._leaders: dict[int, tuple[int, int]] = {}
-        # By replicas and ISR: the end of a partition.
-        self._members: dict[tuple[tuple[int, ...], tuple[int, ...]], bytes] = {}
+        # By replicas, their directories and the ISR: the end of a partition.
+        self._members: dict[tuple[tuple[int, ...], tuple[Uuid, ...], tuple[int, ...]], bytes] = {}
         # By topic id: the topic, and its bytes.
         self._topics: dict[TopicId, tuple[TopicImage, bytes]] = {}
 
@@ -68,10 +68,13 @@ class _Rows:
         for count, index in enumerate(sorted(topic.partitions), start=1):
             partition = topic.partitions[index]
             code, leader_id = self._leader(image, partition.leader)
-            key = partition.replicas, partition.isr
+            replicas, isr = partition.replicas, partition.isr
+            # A replica is offline with its directory.
+            key = replicas, partition.directories, isr
             members = self._members.get(key)
             if members is None:
-                members = pack_members(version, Members(*key, image.offline_replicas(partition)))
+                offline = image.offline_replicas(partition)
+                members = pack_members(version, Members(replicas, isr, offline))
                 self._members[key] = members
             epoch = partition.leader_epoch
             rows.append(pack_partition(version, code, index, leader_id, epoch, members))

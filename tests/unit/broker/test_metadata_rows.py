@@ -12,7 +12,7 @@ from tidelog.errors import ErrorCode
 from tidelog.limits import ANSWER_SHARE
 from tidelog.log.pieces import finish
 from tidelog.metadata.image import MetadataImage, PartitionImage
-from tidelog.model import TopicId
+from tidelog.model import TopicId, Uuid
 from tidelog.security.rights import NOT_ASKED
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
@@ -84,6 +84,25 @@ def test_a_topic_is_packed_again_only_when_it_or_somebodys_liveness_has_changed(
     assert packed(after, frozenset((1,)))["__consumer_offsets"] != first["__consumer_offsets"]
     fenced = replace(after, brokers={**after.brokers, 2: a_broker(2, fenced=True)})
     assert packed(fenced)["orders"] != second["orders"]
+
+
+def test_replicas_in_a_failed_directory_are_offline_and_others_of_their_broker_are_not() -> None:
+    """Goal: of two partitions with the same replicas and ISR each has its own offline replicas."""
+    works, failed, other = (Uuid(name * 16) for name in (b"w", b"f", b"o"))
+    topics = {
+        "orders": [
+            replace(ONE, replicas=(1, 2), isr=(2,), leader=2, directories=(directory, other))
+            for directory in (works, failed)
+        ]
+    }
+    image = an_image(
+        replace(a_broker(1), log_dirs=(works,)), replace(a_broker(2), log_dirs=(other,)), **topics
+    )
+    orders = image.topics_by_name["orders"]
+    offline = [image.offline_replicas(partition) for partition in orders.partitions.values()]
+    assert offline == [(), (1,)]
+    rows = MetadataRows().of(image, NONE_IN_DOUBT, LISTENER, 12, NOT_ASKED)
+    assert finish(rows.of(image, orders)) == written(image, "orders", 12)
 
 
 def test_a_topic_of_many_partitions_is_packed_in_pieces() -> None:

@@ -18,7 +18,8 @@ What may change:
 
 `kraft.version` is the quorum's own record and no matter of the image; it is changed last, when
 nothing else can refuse the request any more. Its leader writes it as soon as it is decided, so a
-change of leaders right then may lose the rest of the request and keep the version, or neither.
+change of leaders right then may lose the rest of the request and keep the version, or neither. The
+answer waits until both are committed.
 
 - `transaction.version` goes up and down (KIP-890): at level 2 the coordinator gives a client a new
   epoch for each transaction; from level 1 on it writes the fields that level 2 needs into its log.
@@ -42,7 +43,7 @@ from tidelog.metadata.image import (
     ELIGIBLE_LEADER_REPLICAS_VERSION,
     METADATA_VERSION,
 )
-from tidelog.metadata.records import ClearElrRecord, FeatureLevelRecord, MetadataRecord
+from tidelog.metadata.records import ClearElrRecord, FeatureLevelRecord, MetadataRecord, NoOpRecord
 
 KRAFT_VERSION: Final = "kraft.version"
 ELR_NEEDS_METADATA_VERSION: Final = 23
@@ -85,6 +86,9 @@ def decide_update_features(
     view.check_atomic(records)
     if KRAFT_VERSION in updates:
         _upgrade_quorum(quorum, updates[KRAFT_VERSION].level, validate_only=False)
+        if not records and quorum.kraft_version != levels[KRAFT_VERSION]:
+            # It stands behind the quorum's own records: the answer waits for all of them.
+            records.append(NoOpRecord())
     for update in updates.values():
         view.trace.info(
             "controller",

@@ -16,7 +16,7 @@ from tidelog.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from tidelog.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+from tidelog.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord, NoOpRecord
 from tidelog.model import TopicId, Uuid
 
 UP, SAFE, UNSAFE = UpgradeType
@@ -144,8 +144,9 @@ def test_the_quorum_is_asked_last_and_may_refuse():
     assert quorum.kraft_version == 0
     assert ask(cluster(), (KRAFT, 1, UP), quorum=quorum, validate_only=True) == []
     assert quorum.kraft_version == 0
-    assert ask(cluster(), (KRAFT, 1, UP), quorum=quorum) == []
+    assert ask(cluster(), (KRAFT, 1, UP), quorum=quorum) == [NoOpRecord()]
     assert quorum.kraft_version == 1
+    assert ask(cluster(), (KRAFT, 1, UP), quorum=quorum) == []
     quorum.refusal = (ErrorCode.REQUEST_TIMED_OUT, "later")
     with pytest.raises(ProtocolError, match="later"):
         ask(cluster(), (KRAFT, 1, UP), quorum=quorum)

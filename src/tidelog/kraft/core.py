@@ -85,8 +85,8 @@ class QuorumCore:
         # leader has given it, this replica has no state to lead with (*BaseBeforeLeading*).
         self.lacks_base: bool = False
         # Whether records are gone from this log that this replica has acknowledged. Until it has
-        # again all that a leader has committed it neither votes nor asks for votes: a candidate
-        # without those records could win by it (*MemoryComesBackFirst*).
+        # again all that a leader has it neither votes nor asks for votes: a candidate without
+        # those records could win by it (*MemoryComesBackFirst*).
         self.must_catch_up: bool = False
         # Durable election state; runs behind `role` only while an input is handled.
         self.state_file = QuorumStateFile(env.disk, env.effects, tuple(voters))

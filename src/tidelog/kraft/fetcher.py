@@ -197,9 +197,11 @@ class Fetcher:
             return
         self._on_success(role, now)
         if response.diverging_epoch is None and response.snapshot_id is None:
-            if 0 < response.high_watermark <= request.fetch_offset and core.must_catch_up:
-                # The leader counted this replica by its present end when it answered, and this end
-                # is durable. What was committed by the help of older claims lies below.
+            is_at_end = not response.records and response.high_watermark > 0
+            if is_at_end and core.must_catch_up:
+                # All that the leader had is durable here. So what this replica acknowledged to it
+                # before the loss is below, and what was committed by that; also where such a fetch
+                # reaches the leader only now. One to an earlier leader is fenced.
                 core.must_catch_up = False
                 core.env.trace.event(
                     VotesAgain(log_end=request.fetch_offset, high_watermark=response.high_watermark)

@@ -98,6 +98,25 @@ def test_the_followers_high_watermark_is_at_most_its_log_end() -> None:
     assert solo.quorum.take_committed() == []
 
 
+def test_a_voter_that_lost_records_votes_again_at_the_end_of_the_leaders_log() -> None:
+    """MemoryComesBackFirst. Goal: a fetch from before the loss, which the leader may receive late,
+    claims nothing that this voter lacks. So the high watermark alone does not say enough, nor
+    the first part of what is missing."""
+    solo = Solo(state=ElectionState(1), log_epochs=(1, 1))
+    solo.quorum.distrust_log()
+    solo.start()
+    solo.ask(begin(leader_epoch=1))
+    for offset in (2, 3):
+        answer(solo, high_watermark=2, **batches(offset, 1))
+        solo.settle(10)
+        assert solo.core.must_catch_up
+    answer(solo, high_watermark=-1)
+    solo.settle(10)
+    assert solo.core.must_catch_up
+    answer(solo, high_watermark=4)
+    assert not solo.core.must_catch_up
+
+
 @pytest.mark.parametrize(
     ("log_epochs", "diverging", "left"),
     [

@@ -82,14 +82,14 @@ def decide_elect_leaders(view: View, request: ElectLeaders) -> Slices:
 def _wanted(view: View, request: ElectLeaders, election: Election) -> list[tuple[str, int]]:
     if request.partitions is not None:
         return list(dict.fromkeys(view.named_partitions(request.partitions)))
-    places = places_where(view, lambda partition: _needs_election(partition, election))
+    places = places_where(view, lambda partition: needs_election(partition, election))
     return [(place.topic.name, place.number) for place in places]
 
 
 def _elect(view: View, name: str, number: int, election: Election) -> MetadataRecord:
     place = view.place(name, number)
     partition = place.partition
-    if not _needs_election(partition, election):
+    if not needs_election(partition, election):
         text = "The leader is the one that this election would choose."
         raise ProtocolError(ErrorCode.ELECTION_NOT_NEEDED, text)
     cause, code = _BY_HAND[election]
@@ -110,7 +110,8 @@ def _change_leader(
     return change_partition(view, place, target, rules, cause)
 
 
-def _needs_election(partition: PartitionImage, election: Election) -> bool:
+def needs_election(partition: PartitionImage, election: Election) -> bool:
+    """Whether an election of this kind by hand has anything to decide."""
     if election is Election.PREFERRED:
         return partition.leader != partition.replicas[0]
     return partition.leader == NO_LEADER

@@ -16,7 +16,8 @@ A refusal may be ahead of this broker's metadata; then nothing can be said yet (
 request is repeated after a while.
 
 Left out: requests that may be repeated anyhow, because their second answer is that of the first
-(configs, features, new targets of reassignments); changes of voters, which are not in the metadata.
+(configs, features, new targets of reassignments); changes of voters, which are not in the metadata;
+delegation tokens, which only who knows the secret can find.
 """
 
 from collections.abc import Callable
@@ -25,9 +26,13 @@ from typing import Any, Final, TypeAlias
 
 from tidelog.controller import messages
 from tidelog.controller import topic_messages as topics
+from tidelog.controller.acl_messages import DeleteAcls, DeletedAcls
 from tidelog.controller.assignments import assignment_of
+from tidelog.controller.elect_leaders import needs_election
+from tidelog.controller.elections import Election
 from tidelog.controller.messages import Refused, Request, Response
 from tidelog.errors import ErrorCode
+from tidelog.metadata.acls import entry_of, matches
 from tidelog.metadata.image import MetadataImage, PartitionImage, TopicImage
 from tidelog.model import ZERO_TOPIC_ID
 
@@ -153,11 +158,15 @@ def _partitions(
     return old.partitions[number], new.partitions[number]
 
 
-def _elected(before: MetadataImage, after: MetadataImage, _: messages.ElectLeaders) -> _Judge:
+def _elected(before: MetadataImage, after: MetadataImage, request: messages.ElectLeaders) -> _Judge:
+    election = Election[messages.ElectionType(request.election_type).name]
+
     def judge(result: messages.ElectionResult) -> messages.ElectionResult:
         pair = _partitions(before, after, result.topic, result.partition)
         if result.error_code is not ErrorCode.ELECTION_NOT_NEEDED or pair is None:
             return result
+        if needs_election(pair[1], election):
+            raise _NotYet
         if pair[0].leader == pair[1].leader:
             return result
         return messages.ElectionResult(result.topic, result.partition, ErrorCode.NONE)
@@ -182,7 +191,7 @@ def _reassigned(
     return judge
 
 
-# Users -------------------------------------------------------------------------------------
+# Users and rights --------------------------------------------------------------------------
 
 
 def _altered_scram(
@@ -204,6 +213,26 @@ def _altered_scram(
     return judge
 
 
+def _deleted_acls(before: MetadataImage, after: MetadataImage, request: DeleteAcls) -> _Judge:
+    filters = iter(request.filters)
+
+    def judge(result: DeletedAcls) -> DeletedAcls:
+        wanted = next(filters)
+        if result.error_code is not ErrorCode.NONE:
+            return result
+        found = list(result.found)
+        for acl_id, record in before.acls.items():
+            entry = entry_of(record)
+            if entry in found or not matches(wanted, entry):
+                continue
+            if acl_id in after.acls:
+                raise _NotYet
+            found.append(entry)
+        return result._replace(found=tuple(found))
+
+    return judge
+
+
 _JUDGES: Final[dict[type, Callable[[MetadataImage, MetadataImage, Any], _Judge]]] = {
     topics.CreateTopics: _created,
     topics.DeleteTopics: _deleted,
@@ -211,5 +240,6 @@ _JUDGES: Final[dict[type, Callable[[MetadataImage, MetadataImage, Any], _Judge]]
     messages.ElectLeaders: _elected,
     messages.AlterReassignments: _reassigned,
     messages.AlterScramCredentials: _altered_scram,
+    DeleteAcls: _deleted_acls,
 }
 """By the message of a request; the answers to these are lists of results."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.controller.harness import a_broker, an_image, topic_id_of
+from tidelog.controller.acl_messages import DeleteAcls, DeleteAclsResult, DeletedAcls
 from tidelog.controller.messages import (
     AlterReassignments,
     AlterReassignmentsResult,
@@ -33,7 +34,10 @@ from tidelog.controller.topic_messages import (
     TopicRef,
 )
 from tidelog.errors import ErrorCode
+from tidelog.metadata.acls import AclFilter, entry_of
 from tidelog.metadata.image import ConfigResource, MetadataImage, PartitionImage
+from tidelog.metadata.records import AccessControlEntryRecord
+from tidelog.model import Uuid
 
 ONE = PartitionImage((1, 2, 3), (1, 2, 3), 1, 0, 0)
 MOVING = PartitionImage((2, 3, 1), (1, 3), 1, 0, 0, adding_replicas=(2,), removing_replicas=(1,))
@@ -141,6 +145,47 @@ def test_a_topic_that_was_made_anew_says_nothing_of_the_one_before() -> None:
         made_anew = replace(after.topics_by_name["t"], topic_id=topic_id_of("another"))
         after = replace(after, topics_by_name={"t": made_anew})
         assert settle(CREATED, after, request, answer) == answer
+
+
+@pytest.mark.parametrize(("election_type", "leader", "new"), [(0, 2, 1), (1, -1, 2)])
+def test_an_election_that_this_node_has_not_received(
+    election_type: int, leader: int, new: int
+) -> None:
+    """Goal: who still sees an election to hold knows too little for an answer."""
+    request = ElectLeaders(election_type, (("t", (0,)),))
+    answer = ElectLeadersResult((ElectionResult("t", 0, ErrorCode.ELECTION_NOT_NEEDED, "no"),))
+    before = with_t(replace(ONE, leader=leader))
+    assert settle(before, before, request, answer) is None
+    done = ElectLeadersResult((ElectionResult("t", 0, ErrorCode.NONE),))
+    assert settle(before, with_t(replace(ONE, leader=new)), request, answer) == done
+
+
+def test_entries_that_the_first_attempt_deleted_are_named() -> None:
+    """Goal: the answer names what the request has deleted, not what its repetition found."""
+    records = [
+        AccessControlEntryRecord(
+            id=Uuid(bytes((number,)) * 16),
+            resource_type=2,
+            resource_name=name,
+            pattern_type=3,
+            principal="User:a",
+            host="*",
+            operation=3,
+            permission_type=3,
+        )
+        for number, name in enumerate(("mine", "others"))
+    ]
+    before = replace(NOTHING, acls={record.id: record for record in records})
+    after = replace(before, acls={records[1].id: records[1]})
+    wanted = AclFilter(2, "mine", 3, None, None, 1, 1)
+    request = DeleteAcls((wanted, wanted._replace(resource_name="absent")))
+    nothing, entry = DeletedAcls(ErrorCode.NONE), entry_of(records[0])
+    answer = DeleteAclsResult((nothing, nothing))
+    done = DeleteAclsResult((nothing._replace(found=(entry,)), nothing))
+    assert settle(before, after, request, answer) == done
+    assert settle(before, before, request, answer) is None
+    assert settle(after, after, request, answer) == answer
+    assert settle(before, after, request, done) == done
 
 
 def test_a_cancelled_reassignment() -> None:

@@ -8,7 +8,8 @@ removed before, and once a delete horizon has passed the marker may go too. An a
 data is being removed now stays, and so does its entry in the index.
 
 The index names an abort as soon as its marker is appended. In a segment that reaches beyond the
-decided part that marker may not be committed: it decides nothing yet, and its entry stays.
+decided part that marker may not be committed: it decides nothing yet, and its entry stays. So does
+that of an abort that is decided and began before: it has data there that stays.
 
 A commit marker is judged the same way, but it takes data of any producer that is not aborted for
 its transaction: without such data it ends nothing any more.
@@ -18,6 +19,7 @@ Source: Kafka's `CleanedTransactionMetadata`.
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import chain
 
 from tidelog.errors import CorruptBatch
 from tidelog.log.txn_index import AbortedTxn
@@ -83,7 +85,8 @@ class SeenTransactions:
 
     def on_undecided(self, header: BatchHeader) -> None:
         """A batch beyond the decided part stays; so does what the index has for it."""
-        self.kept += [one for one in self._waiting if one.last_offset == header.last_offset]
+        known = chain(self._waiting, (begun for begun, _ in self._aborted.values()))
+        self.kept += [one for one in known if one.last_offset == header.last_offset]
 
     def _begin_up_to(self, offset: int) -> None:
         while self._waiting and self._waiting[0].first_offset <= offset:

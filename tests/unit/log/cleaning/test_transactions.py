@@ -1,6 +1,6 @@
 """Markers, and what they are the last trace of."""
 
-from tests.unit.log.cleaning.bench import CleaningBench, full
+from tests.unit.log.cleaning.bench import CleaningBench, committed_records, full
 
 
 def test_a_marker_goes_when_nothing_is_left_of_its_transaction() -> None:
@@ -31,3 +31,25 @@ def test_a_marker_goes_when_nothing_is_left_of_its_transaction() -> None:
         full(bench, number)
         assert bench.clean()
     assert markers() == 0
+
+
+def test_an_abort_that_began_in_the_decided_part_is_not_forgotten_behind_it() -> None:
+    """Another producer's open transaction ends the decided part in the middle of one that was
+    aborted. Its entry in the index went with its first data, and what it had written behind that
+    was shown as committed."""
+    bench = CleaningBench(segment_bytes=10_000)
+    bench.put((b"k", b"old"))
+    bench.put((b"k", b"new"))
+    bench.put((b"t", b"aborted before"), producer=3, txn=1)
+    open_from = bench.put((b"u", b"u"), producer=4, txn=1)
+    bench.put((b"t", b"aborted behind"), producer=3, txn=1)
+    bench.end(3, commit=False)
+    full(bench, 1)
+    assert bench.log.last_stable_offset == open_from
+    assert bench.clean() and bench.log.cleaned_to == open_from
+    bench.end(4, commit=True)
+    bench.commit_all()
+    assert b"t" not in [one[1] for one in committed_records(bench.log)]
+    full(bench, 2)
+    assert bench.clean() and bench.log.cleaned_to > open_from
+    assert b"t" not in [one[1] for one in committed_records(bench.log)]

@@ -441,7 +441,8 @@ class LogDirectory:
     def checkpoint_cleaned(self) -> None:
         """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
         any other log for damage, unless the log itself says that it has them (`note_gaps`)."""
-        cleaned = {key: log.cleaned_to for key, log in self._all_logs() if log.cleaned_to >= 0}
+        claims = ((key, log.claimed_cleaning) for key, log in self._all_logs())
+        cleaned = {key: end for key, end in claims if end >= 0}
         for partition, known in self._kept():
             if known.cleaned_to >= 0:
                 cleaned[partition] = max(known.cleaned_to, cleaned.get(partition, -1))

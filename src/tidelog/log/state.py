@@ -109,6 +109,13 @@ class LogState:
         return end if end > self.segments.first_base_offset else 0
 
     @property
+    def claimed_cleaning(self) -> int:
+        """What checkpoints may say of `cleaned_to`. Never above an announced cut: what is written
+        there afterwards has seen no cleaner, and a start that takes it for clean would let a
+        tombstone go before what it deletes."""
+        return min(self.cleaned_to, self.announced_end)
+
+    @property
     def saved_high_watermark(self) -> int:
         """What checkpoints may say of the high watermark. Never above a cut that is not durable:
         after a crash of the machine it would call the records committed that were cut

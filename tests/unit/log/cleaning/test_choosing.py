@@ -3,7 +3,7 @@
 import pytest
 
 from tests.unit.log.cleaning.bench import CleaningBench, check_same, committed_records, full
-from tidelog.log.state import LogState
+from tidelog.log.state import UNCUT, LogState
 
 
 def test_nothing_undecided_is_cleaned() -> None:
@@ -37,6 +37,50 @@ def test_young_records_wait() -> None:
     assert not bench.clean()
     bench.wall_ms += 4000
     assert bench.clean()
+
+
+def a_cleaned_log() -> CleaningBench:
+    """Of several segments, the first of which are cleaned; tombstones go with the second round."""
+    bench = CleaningBench(segment_bytes=400, delete_retention_ms=0)
+    for number in range(30):
+        bench.put((b"k%d" % number, b"v"))
+    full(bench, 1)
+    assert bench.clean()
+    return bench
+
+
+def write_and_delete_a_value(bench: CleaningBench, end: int) -> None:
+    """In the segment at the log end; others follow up to an offset."""
+    bench.put((b"gone", b"value"))
+    bench.put((b"gone", None))
+    while bench.log.log_end_offset < end:
+        bench.put((b"k%d" % bench.log.log_end_offset, b"v"))
+
+
+def shown_after_rounds(bench: CleaningBench) -> list[bytes | None]:
+    """The values of the key that was deleted, after enough rounds for its tombstone to go."""
+    for number in range(2, 5):
+        full(bench, number)
+        bench.wall_ms += 1
+        assert bench.clean()
+    return [one[2] for one in committed_records(bench.log) if one[1] == b"gone"]
+
+
+def test_what_came_after_a_cut_is_dirty() -> None:
+    """A follower was cut below where its cleaner had been, fetched other records and was killed
+    before the next checkpoint. The start took these for clean: a tombstone among them went, and
+    the value that it had deleted stayed."""
+    bench = a_cleaned_log()
+    cleaned_to, log = bench.log.cleaned_to, bench.log
+    log.announced_end = log.segments[1].base_offset
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    log.truncate_to(log.announced_end)
+    log.announced_end = UNCUT
+    write_and_delete_a_value(bench, cleaned_to + 5)
+    bench.reopen_after_kill().reconfigure(bench.config)
+    assert bench.log.log_end_offset > cleaned_to
+    assert shown_after_rounds(bench) == []
 
 
 def test_a_cleaner_beyond_the_last_stable_offset_is_noticed(

@@ -75,7 +75,8 @@ def reopened(
         checkpoints = Checkpoints(
             log_start_offset=min(known.log_start_offset, bad_from),
             high_watermark=min(known.high_watermark, bad_from),
-            cleaned_to=known.cleaned_to,
+            # What is fetched behind the cut is dirty, and a crash may come before a checkpoint.
+            cleaned_to=min(known.cleaned_to, 0),
         )
         try:
             log = yield from opened(env, topic_partition, config, checkpoints)

@@ -3,6 +3,9 @@
 import pytest
 
 from tests.unit.log.cleaning.bench import CleaningBench, check_same, committed_records, full
+from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
+from tidelog.errors import LogDamaged
+from tidelog.log.pieces import finish
 from tidelog.log.state import UNCUT, LogState
 
 
@@ -79,6 +82,27 @@ def test_what_came_after_a_cut_is_dirty() -> None:
     log.announced_end = UNCUT
     write_and_delete_a_value(bench, cleaned_to + 5)
     bench.reopen_after_kill().reconfigure(bench.config)
+    assert bench.log.log_end_offset > cleaned_to
+    assert shown_after_rounds(bench) == []
+
+
+def test_what_came_after_a_repair_is_dirty() -> None:
+    """Likewise a log that was repaired. The start finds it damaged once more, since its records are
+    not all back, and the second repair cuts it above where the cleaner had been."""
+    bench = a_cleaned_log()
+    cleaned_to = bench.log.cleaned_to
+    while bench.log.log_end_offset < cleaned_to + 50:
+        bench.put((b"k", b"v"))
+    bench.commit_all()
+    first_repaired = bench.log.segments[1].base_offset
+    bench.directory.quarantine(PARTITION, LogDamaged("damaged", first_repaired))
+    bench.settle()
+    finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
+    assert bench.log.log_end_offset == first_repaired
+    write_and_delete_a_value(bench, cleaned_to + 20)
+    started = LogBench(bench.config, bench.disk)
+    bench.directory, bench.effects = started.directory, started.effects
+    finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
     assert bench.log.log_end_offset > cleaned_to
     assert shown_after_rounds(bench) == []
 

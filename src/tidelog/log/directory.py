@@ -114,6 +114,8 @@ class LogDirectory:
         # What each checkpoint has, by the name of its file; nothing before it was written here. It
         # is not written again before it changes: with ten thousand logs that takes milliseconds.
         self._written = WrittenCheckpoints(env.effects)
+        # Whether a former process has left the cleaner's: it may name logs that go.
+        self._has_cleaned = env.disk.exists(checkpoint.CLEANER_FILE)
         # Files of segments that are no longer part of a log.
         self.deleted_files = DeletedFiles(env.disk)
         # Where the metadata log notes its flushes, if it is here.
@@ -449,7 +451,7 @@ class LogDirectory:
         for partition, damage in self._all_damage():
             if damage.checkpoints.cleaned_to >= 0:
                 cleaned[partition] = damage.checkpoints.cleaned_to
-        if cleaned or checkpoint.CLEANER_FILE in self._written:
+        if cleaned or self._has_cleaned or checkpoint.CLEANER_FILE in self._written:
             self._written.write(checkpoint.CLEANER_FILE, cleaned, None)
 
     def _claim(self, ends: dict[TopicPartition, int], subject: Hashable | None = None) -> None:

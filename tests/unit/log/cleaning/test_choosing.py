@@ -7,6 +7,7 @@ from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tidelog.errors import LogDamaged
 from tidelog.log.pieces import finish
 from tidelog.log.state import UNCUT, LogState
+from tidelog.model import TopicId
 
 
 def test_nothing_undecided_is_cleaned() -> None:
@@ -84,6 +85,26 @@ def test_what_came_after_a_cut_is_dirty() -> None:
     bench.reopen_after_kill().reconfigure(bench.config)
     assert bench.log.log_end_offset > cleaned_to
     assert shown_after_rounds(bench) == []
+
+
+@pytest.mark.parametrize("is_clean", [False, True])
+def test_a_log_made_anew_is_dirty(is_clean: bool) -> None:
+    """The only log that was cleaned was deleted before the process had written a checkpoint of the
+    cleaner. The file of the process before stayed, and counted for the next log of that name."""
+    bench = a_cleaned_log()
+    cleaned_to = bench.log.cleaned_to
+    bench.reopen_cleanly()
+    bench.directory.schedule_delete(PARTITION)
+    finish(bench.directory.forget_renamed())
+    LogBench.settle(bench)
+    while bench.directory.clear_renamed(9):
+        pass
+    bench.directory.create(PARTITION, TopicId(bytes(15) + b"\x07"), bench.config)
+    write_and_delete_a_value(bench, cleaned_to + 5)
+    bench.commit_all()
+    log = bench.reopen_cleanly() if is_clean else bench.reopen_after_kill()
+    log.reconfigure(bench.config)
+    assert log.cleaned_to <= 0 and shown_after_rounds(bench) == []
 
 
 def test_what_came_after_a_repair_is_dirty() -> None:

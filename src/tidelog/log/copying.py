@@ -115,7 +115,8 @@ def hand_over(current: Log, future: Log) -> None:
             future.assign_epoch(epoch, start)
     future.producers = current.producers
     if current.producers.by_id:
-        write_snapshot(future, future.log_end_offset)
+        # Also over one that a stop or a start has written of the copy, which knew less.
+        write_snapshot(future, future.log_end_offset, anew=True)
     future.ledger.begin_after(cuts)
     future.cleaned_to = max(future.cleaned_to, min(current.cleaned_to, future.log_end_offset))
     future.tail, current.tail = current.tail, TailCache(TailBudget(), 0)

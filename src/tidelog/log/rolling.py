@@ -30,9 +30,9 @@ def roll(state: LogState, base_offset: int) -> None:
     request_flush(state)
 
 
-def write_snapshot(state: LogState, offset: int) -> None:
-    """Writes the producer state as of `offset`, not yet durable."""
-    if offset not in state.snapshots:
+def write_snapshot(state: LogState, offset: int, *, anew: bool = False) -> None:
+    """Writes the producer state as of `offset`, not yet durable; one that is there only `anew`."""
+    if anew or offset not in state.snapshots:
         state.producers.map_end_offset = offset
         state.ledger.add(state.snapshots.write(offset, state.producers.encode_snapshot()))
 

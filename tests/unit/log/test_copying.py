@@ -7,6 +7,7 @@ import pytest
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch
 from tidelog.log import copying
 from tidelog.log.log import Log
+from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.model import TopicPartition
 from tidelog.records.batch import stamp
 
@@ -76,8 +77,11 @@ def test_below_the_start_of_the_log_nothing_counts() -> None:
     assert pair.copied == (3, 3)
 
 
-def test_what_is_in_memory_only_is_handed_over() -> None:
-    """A producer whose records were deleted is still known; what was not read yet is in memory."""
+@pytest.mark.parametrize("was_stopped", [False, True])
+def test_what_is_in_memory_only_is_handed_over(was_stopped: bool) -> None:
+    """A producer whose records were deleted is still known; what was not read yet is in memory.
+    The next start knows the producer too, also where a stop in the middle of the move had saved
+    what the copy knew by itself."""
     pair = Pair(0)
     records = batch(producer_id=7, producer_epoch=0, sequence=0)
     pair.log.append_as_leader(records, 0, WALL_MS)
@@ -86,8 +90,12 @@ def test_what_is_in_memory_only_is_handed_over() -> None:
     copying.reconcile(pair.copy, pair.log)
     pair.copy_all()
     assert 7 not in pair.copy.producers.by_id
+    if was_stopped:
+        pair.copy.prepare_close()
     copying.hand_over(pair.log, pair.copy)
-    assert 7 in pair.copy.producers.by_id and 6 in pair.copy.snapshots
+    assert 7 in pair.copy.producers.by_id
+    saved = decode_snapshot(pair.copy.snapshots.read(pair.copy.log_end_offset))
+    assert [entry.producer_id for entry in saved] == [7]
     assert pair.copy.tail.read(5, 1000, 6, True) is not None
 
 

@@ -9,6 +9,10 @@ back look like damage unless the log start is known to be above them. So a log *
 to the checkpoint for as long as it has files here: the last of them is deleted durably, which makes
 all the renames durable that came before.
 
+A base offset may come twice, of a segment and of the one that has taken its place. Then the second
+rename has replaced the files of the first, which is forgotten. Taken for there it would delete
+those of the second too early, and the last deletion of the log would find none and sync nothing.
+
 Invariant: what a log has here is in the order in which it is due, and nothing of a log that was
 deleted or set aside is here: its directory has another name.
 
@@ -36,22 +40,22 @@ class DeletedSegment(NamedTuple):
 class DeletedFiles:
     """What waits to be deleted in one log directory."""
 
-    __slots__ = ("_counts", "_disk", "_waiting")
+    __slots__ = ("_disk", "_latest", "_waiting")
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         # In the order of their renames; one with a longer delay holds up those behind it.
         self._waiting: deque[DeletedSegment] = deque()
-        # How many of them each log has; none is left out.
-        self._counts: dict[TopicPartition, int] = {}
+        # Those of each log by base offset, without the replaced ones; no log that has none.
+        self._latest: dict[TopicPartition, dict[int, DeletedSegment]] = {}
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return sum(map(len, self._latest.values()))
 
     @property
     def owing(self) -> Set[TopicPartition]:
         """The logs of which files may get their names back in a crash."""
-        return self._counts.keys()
+        return self._latest.keys()
 
     @property
     def next_at(self) -> Instant | None:
@@ -61,12 +65,11 @@ class DeletedFiles:
     def add(self, segment: DeletedSegment) -> None:
         """The files of a segment have their new names."""
         self._waiting.append(segment)
-        partition = segment.topic_partition
-        self._counts[partition] = self._counts.get(partition, 0) + 1
+        self._latest.setdefault(segment.topic_partition, {})[segment.base_offset] = segment
 
     def forget(self, partition: TopicPartition) -> None:
         """The directory of a log has another name: its files go with it."""
-        if self._counts.pop(partition, 0):
+        if self._latest.pop(partition, None) is not None:
             kept = (each for each in self._waiting if each.topic_partition != partition)
             self._waiting = deque(kept)
 
@@ -75,7 +78,9 @@ class DeletedFiles:
         with the failed one still here."""
         count = 0
         while count < most and self._waiting and self._waiting[0].due_at <= now:
-            self._delete(self._waiting[0])
+            segment = self._waiting[0]
+            if self._latest[segment.topic_partition].get(segment.base_offset) is segment:
+                self._delete(segment)
             self._waiting.popleft()
             count += 1
         return count
@@ -83,12 +88,11 @@ class DeletedFiles:
     def _delete(self, segment: DeletedSegment) -> None:
         partition = segment.topic_partition
         path = f"{partition}/{file_names.offset_name(segment.base_offset)}"
-        left = self._counts[partition] - 1
+        latest = self._latest[partition]
         # The log file last: there is one for sure, and the last deletion is to sync the directory.
         for suffix in (file_names.SNAPSHOT_SUFFIX, *reversed(file_names.SEGMENT_SUFFIXES)):
-            durable = not left and suffix == file_names.LOG_SUFFIX
+            durable = len(latest) == 1 and suffix == file_names.LOG_SUFFIX
             self._disk.delete(path + suffix + file_names.DELETED_SUFFIX, durable=durable)
-        if left:
-            self._counts[partition] = left
-        else:
-            del self._counts[partition]
+        del latest[segment.base_offset]
+        if not latest:
+            del self._latest[partition]

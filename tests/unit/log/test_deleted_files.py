@@ -2,12 +2,14 @@
 
 import pytest
 
+from tests.unit.log.cleaning.bench import CleaningBench, full
 from tests.unit.log.harness import PARTITION, LogBench
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.errors import StorageError
 from tidelog.log.checkpoint import LOG_START_FILE, decode_offsets
 from tidelog.log.deleted_files import DeletedSegment
+from tidelog.log.file_names import offset_name
 
 
 @pytest.fixture
@@ -87,3 +89,33 @@ def test_a_disk_that_fails_is_asked_again(bench: LogBench) -> None:
         files.clear(Instant(30), 5)
     bench.disk.failing = None
     assert files.clear(Instant(30), 5) == 3
+
+
+def test_a_segment_and_the_one_in_its_place_may_wait_together() -> None:
+    """A cleaner replaces the first segments, and retention takes the new ones out before the files
+    of the old ones are due. The first deletion took both, without a sync, and the last one found
+    nothing to delete: after a power cut the log began at 0 again."""
+    bench = CleaningBench(segment_bytes=400, cleanup_policy="compact,delete")
+    files = bench.directory.deleted_files
+
+    def put_aside(base_offset: int, due_at: int) -> None:
+        files.add(DeletedSegment(PARTITION, base_offset, Instant(due_at)))
+
+    for number in range(30):
+        bench.put((b"k%d" % number, b"v"))
+    full(bench, 1)
+    assert bench.clean(put_aside=lambda base_offset: put_aside(base_offset, 60))
+    log, replaced = bench.log, len(files)
+    bench.disk.sync(bench.disk.everything())
+    log.maybe_raise_log_start_offset(log.segments[3].base_offset)
+    bench.directory.checkpoint_log_start_offsets()
+    bench.settle()
+    start, bases = log.log_start_offset, log.set_segments_aside(log.log_start_offset, 99)
+    for base_offset in bases:
+        put_aside(base_offset, 90)
+    assert len(bases) == 3 and len(files) == replaced
+    files.clear(Instant(60), 99)
+    assert set(aside(bench)) == {f"{offset_name(base)}.log.deleted" for base in bases}
+    files.clear(Instant(90), 99)
+    assert saved_starts(bench) == {} and not files
+    assert bench.reopen_after_power_cut().log_start_offset == start

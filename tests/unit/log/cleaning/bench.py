@@ -73,7 +73,7 @@ class CleaningBench(LogBench):
         self.directory.checkpoint_high_watermarks()
         self.settle()
 
-    def begin(self, keys: int = 1000) -> bool:
+    def begin(self, keys: int = 1000, put_aside: Callable[[int], object] = lambda _: None) -> bool:
         """Begins a round if there is something to clean."""
         part = cleanable_part(self.log, self.wall_ms)
         if part is None:
@@ -86,7 +86,7 @@ class CleaningBench(LogBench):
             number=self.round_number,
             wall_ms=self.wall_ms,
             buffer_bytes=300,
-            put_aside=lambda base: None,
+            put_aside=put_aside,
         )
         self.directory.checkpoint_cleaned()
         return True
@@ -103,9 +103,14 @@ class CleaningBench(LogBench):
                 elif isinstance(effect.subject, LogFlush):
                     self.log.on_flushed(effect.subject)
 
-    def clean(self, keys: int = 1000, between: Callable[[], object] = lambda: None) -> bool:
+    def clean(
+        self,
+        keys: int = 1000,
+        between: Callable[[], object] = lambda: None,
+        put_aside: Callable[[int], object] = lambda _: None,
+    ) -> bool:
         """A whole round, in small steps; returns whether there was something to clean."""
-        if not self.begin(keys):
+        if not self.begin(keys, put_aside):
             return False
         cleaning = self.round
         assert cleaning is not None

@@ -224,7 +224,8 @@ def retain(bench: TimedMoves) -> Figures:
         with watch.piece():
             has_risen = retention.work(now, now_ms())
         if has_risen:
-            saved = LogStartsSaved(tuple(retention.log_starts_to_save([bench.partition])))
+            starts = retention.log_starts_to_save([bench.partition])
+            saved = LogStartsSaved(directories.online[1].directory_id, tuple(starts))
             directories.online[1].checkpoint_log_start_offsets(saved)
             bench.carry_out()
             retention.on_log_starts_saved(saved, now)

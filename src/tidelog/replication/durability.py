@@ -167,8 +167,8 @@ class Durability:
             for directory, starts in self._env.directories.split(
                 self._starts, lambda each: each[0]
             ):
-                subject = LogStartsSaved(tuple(starts)) if starts else None
-                directory.checkpoint_log_start_offsets(subject)
+                subject = LogStartsSaved(directory.directory_id, tuple(starts))
+                directory.checkpoint_log_start_offsets(subject if starts else None)
 
     def _save_high_watermarks(self) -> None:
         for directory in self._env.directories.online.values():

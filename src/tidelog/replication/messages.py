@@ -59,6 +59,8 @@ LogStart = tuple[TopicPartition, TopicId, int]
 class LogStartsSaved(NamedTuple):
     """Subject of a checkpoint of log starts: when it is durable, segments below them may go."""
 
+    directory_id: Uuid
+    """Where the checkpoint is: a log that has moved since has another."""
     starts: tuple[LogStart, ...]
 
 

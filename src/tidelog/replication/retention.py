@@ -32,6 +32,7 @@ from tidelog.limits import (
 from tidelog.log.deleted_files import DeletedSegment
 from tidelog.log.log import Log
 from tidelog.log.retention import maybe_retain
+from tidelog.model import Uuid
 from tidelog.replication.events.roles import ClearingPostponed
 from tidelog.replication.messages import LogStart, LogStartsSaved
 from tidelog.replication.partition import Partition
@@ -53,8 +54,9 @@ class Retention:
         self._rest: deque[Partition] = deque()
         # Whether one of this pass has raised its log start.
         self._has_dropped = False
-        # Whose segments below a durable log start are to go, and that log start.
-        self._doomed: deque[LogStart] = deque()
+        # Whose segments below a durable log start are to go, and that log start; in which directory
+        # the log was then.
+        self._doomed: deque[tuple[Uuid, LogStart]] = deque()
         # When the next slice of the two is due; `None` while there is nothing to do.
         self._at: Instant | None = None
         # Before this, files are not deleted: an attempt has failed.
@@ -125,19 +127,22 @@ class Retention:
 
     def on_log_starts_saved(self, subject: LogStartsSaved, now: Instant) -> None:
         """They are: the segments below may go."""
-        self._doomed.extend(subject.starts)
+        self._doomed.extend((subject.directory_id, start) for start in subject.starts)
         self._at = now
 
     def _take_out(self, now: Instant) -> None:
         left = MAX_SEGMENTS_TAKEN_OUT_PER_TURN
         while self._doomed and left > 0:
-            key, topic_id, log_start_offset = self._doomed[0]
+            directory_id, (key, topic_id, log_start_offset) = self._doomed[0]
             partition = self._env.hosted.partitions.get(key)
             if partition is None or partition.topic_id != topic_id or partition.offline is not None:
                 self._doomed.popleft()
                 continue
-            if partition.log.cleaning is not None:
-                # A cleaner has its segments; the next checkpoint finds what is still to go.
+            directory = self._env.directories.of(key)
+            has_moved = directory is None or directory.directory_id != directory_id
+            if has_moved or partition.log.cleaning is not None:
+                # Its checkpoint is another one now, or a cleaner has its segments; the next
+                # checkpoint finds what is still to go.
                 self._doomed.popleft()
                 continue
             try:

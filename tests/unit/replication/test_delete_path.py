@@ -264,7 +264,8 @@ def test_a_device_that_cannot_delete_takes_the_replica_offline(cluster: Cluster)
     replicas = cluster.brokers[1].replicas
     starts = replicas._retention.log_starts_to_save(replicas.partitions.values())
     assert starts != []
-    subject = LogStartsSaved(tuple(starts))
+    directory_id = replicas._env.directories.metadata.directory_id
+    subject = LogStartsSaved(directory_id, tuple(starts))
     cluster.brokers[1].disk.failing = "input/output error"
     replicas.on_checkpointed(subject, cluster.now)
     replicas.wake(cluster.now)

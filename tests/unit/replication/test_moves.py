@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.log.harness import PARTITION, TOPIC_ID, batch
+from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, batch
 from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
@@ -13,6 +13,8 @@ from tidelog.model import TopicPartition, Uuid
 from tidelog.records.batch import stamp
 from tidelog.replication import moves
 from tidelog.replication.events.moves import MoveGivenUp
+from tidelog.replication.messages import LogStartsSaved
+from tidelog.replication.retention import Retention
 from tidelog.sim.engine.disk import ProcessKilled
 
 
@@ -354,3 +356,33 @@ def test_gaps_move_with_their_log(power_cut: bool) -> None:
     assert bench.names(2) == [str(PARTITION)]
     bench.restart(power_cut=power_cut)
     assert bench.log.log_end_offset == 10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_former_directorys_log_start_does_not_count_for_the_new_one(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """A slow disk is asked to save a log start, and answers when the replica has moved away from
+    it. The new log's segments below went by that answer, and a power cut that brought some of them
+    back left a log that read as damaged: its own directory had no log start of it."""
+    monkeypatch.setattr(moves, "MOVE_BYTES_PER_TURN", 400)
+    bench = MoveBench()
+    directories, retention = bench.env.directories, Retention(bench.env)
+    bench.obeys = False
+    bench.append(30)
+    bench.request(2)
+    bench.turns()
+    bench.log.maybe_raise_log_start_offset(20)
+    starts = retention.log_starts_to_save([bench.partition])
+    assert starts
+    directories.online[1].checkpoint_log_start_offsets()
+    bench.obeys = True
+    bench.turns()
+    assert bench.place == 2
+    directories.checkpoint_recovery_points()
+    bench.carry_out()
+    retention.on_log_starts_saved(LogStartsSaved(IDS[1], tuple(starts)), bench.now)
+    retention.work(bench.now, WALL_MS)
+    bench.disks[2].crash(Prng(seed))
+    bench.open()
+    assert not bench.env.directories.damaged

@@ -13,6 +13,8 @@ the order is
 3. **Repaired**, once the metadata has LOST and another broker as leader: that leader was elected
    without this replica, so it has all that is committed. The bad segment and all behind it are
    removed, what lies below is kept, the rest is fetched. Prefix and leader are compared as always.
+   Of a compacted log nothing is kept: a tombstone behind the cut may be gone from the leader, and
+   what it had deleted below would be back.
    A log may have thousands of segments, so each turn removes a few files, when no replica waits to
    lead or follow (`metadata_changes`). A repair that has begun goes on to its end, whatever becomes
    of that leader.
@@ -217,7 +219,8 @@ class Quarantine:
     ) -> None:
         case, damage = self.cases[key], self._directories.damaged[key]
         is_unknown = is_unknown_id(damage.topic_id, topic_id, self._env.hosted.image)
-        if is_unknown and reason is events.RepairReason.LEADER_KNOWN:
+        has_gaps = "compact" in config.cleanup_policy or damage.checkpoints.cleaned_to >= 0
+        if (is_unknown or has_gaps) and reason is events.RepairReason.LEADER_KNOWN:
             self._directories.doubt_all(key)
         case.repair, case.reason = self._directories.repaired(key, topic_id, config), reason
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.log.harness import DIRECTORY_ID, PARTITION, TOPIC_ID, LogBench, read_all
 from tests.unit.replication.surroundings import make_env
 from tidelog.config import LogConfig
@@ -25,8 +27,9 @@ LEADERLESS = replace(LOST, isr=(), leader=-1)
 class Ward:
     """A damaged log of broker 1 in quarantine."""
 
-    def __init__(self) -> None:
-        self.bench = LogBench(CONFIG)
+    def __init__(self, config: LogConfig = CONFIG) -> None:
+        self.config = config
+        self.bench = LogBench(config)
         for _ in range(200):
             self.bench.append()
         self.bad = self.bench.log.segments[2].base_offset
@@ -44,7 +47,7 @@ class Ward:
 
     def withholds(self, image: PartitionImage) -> bool:
         self.quarantine.check()
-        return self.quarantine.withholds(PARTITION, TOPIC_ID, image, CONFIG)
+        return self.quarantine.withholds(PARTITION, TOPIC_ID, image, self.config)
 
     def repair(self) -> list[set[str]]:
         """Goes through the turns that a repair takes; returns the files that each removed."""
@@ -80,6 +83,21 @@ def test_a_log_is_cut_only_when_it_is_lost_and_another_broker_leads():
     assert ward.bench.log.log_end_offset == ward.bad
     assert read_all(ward.bench.log) == ward.kept
     assert ward.reports(100) == [DIRECTORY_ID]
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete", "delete"])
+def test_nothing_is_kept_of_a_log_that_was_compacted(policy: str) -> None:
+    """A key was deleted behind the bad segment, and the leader's cleaner had removed the tombstone
+    when that was fetched again: the value below the cut was back."""
+    ward = Ward(replace(CONFIG, cleanup_policy=policy))
+    if policy == "delete":
+        # The policy has changed since: offsets are missing in the log.
+        damage = ward.bench.directory.damaged[PARTITION]
+        checkpoints = damage.checkpoints._replace(cleaned_to=0)
+        ward.bench.directory.damaged[PARTITION] = damage._replace(checkpoints=checkpoints)
+    ward.withholds(IN_SYNC)
+    ward.repair()
+    assert ward.bench.log.log_end_offset == 0
 
 
 def test_reports_are_repeated_until_the_metadata_has_them():

@@ -24,6 +24,7 @@ import crc32c as _crc32c
 from tidelog.env.disk import Disk, File
 from tidelog.log.file_names import DELETED_SUFFIX, SNAPSHOT_SUFFIX, offset_name
 from tidelog.log.producer_entry import ProducerBatch, ProducerEntry
+from tidelog.model import NO_OFFSET
 
 SNAPSHOT_VERSION: Final = 1
 _SNAPSHOT_HEAD: Final = Struct(">hIi")
@@ -133,6 +134,18 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         batches = [ProducerBatch(sequence, offset, delta, timestamp)] if offset >= 0 else []
         found.append(ProducerEntry(producer_id, epoch, batches, coordinator, timestamp, txn_first))
     return found
+
+
+def check_entries(entries: list[ProducerEntry], offset: int) -> None:
+    """Raises `SnapshotDamaged` where no log has these entries at `offset`, whatever the checksum:
+    the file may be another log's, or that of another offset."""
+    begun = [entry.txn_first_offset for entry in entries if entry.txn_first_offset != NO_OFFSET]
+    known = {entry.producer_id for entry in entries}
+    if len(known) < len(entries) or len(set(begun)) < len(begun):
+        raise SnapshotDamaged("a producer or a transaction is in the snapshot twice")
+    places = [*begun, *(batch.last_offset for entry in entries for batch in entry.batches)]
+    if min(known, default=0) < 0 or not all(0 <= place < offset for place in places):
+        raise SnapshotDamaged(f"the snapshot has what no log has below offset {offset}")
 
 
 def _in_java_order(entries: list[ProducerEntry]) -> list[ProducerEntry]:

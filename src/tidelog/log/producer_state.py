@@ -27,7 +27,7 @@ from tidelog.log.producer_entry import (
     check_epoch,
     check_sequence,
 )
-from tidelog.log.producer_snapshots import decode_snapshot, encode_snapshot
+from tidelog.log.producer_snapshots import check_entries, decode_snapshot, encode_snapshot
 from tidelog.log.producer_verification import Guards
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin
@@ -241,9 +241,10 @@ class ProducerStates:
         however old its timestamps: the next two calls of `expire` find out which are idle. Raises
         `SnapshotDamaged` and leaves the state empty."""
         self.clear(offset)
-        for entry in decode_snapshot(data):
-            self.by_id[entry.producer_id] = entry
-        firsts = sorted(entry.txn_first_offset for entry in self.by_id.values())
+        entries = decode_snapshot(data)
+        check_entries(entries, offset)
+        self.by_id.update((entry.producer_id, entry) for entry in entries)
+        firsts = sorted(entry.txn_first_offset for entry in entries)
         self._open = dict.fromkeys(first for first in firsts if first != NO_OFFSET)
 
     def complete_windows(self, headers: Sequence[BatchHeader]) -> None:

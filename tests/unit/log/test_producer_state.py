@@ -6,6 +6,8 @@ from tests.fixtures import KAFKA_WALL_MS, kafka_files
 from tests.unit.log.harness import WALL_MS, Producer
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
+from tidelog.log.producer_entry import ProducerBatch, ProducerEntry
+from tidelog.log.producer_snapshots import SnapshotDamaged, encode_snapshot
 from tidelog.log.producer_state import ProducerStates
 from tidelog.log.txn_index import AbortedTxn
 from tidelog.log.values import AppendOrigin
@@ -208,3 +210,24 @@ def test_loading_forgets_no_producer() -> None:
     assert len(states.by_id) == 2
     assert states.expire(KAFKA_WALL_MS + 2 * DAY_MS, DAY_MS) == 0
     assert states.expire(KAFKA_WALL_MS + 2 * DAY_MS, DAY_MS) == 2
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [ProducerEntry(9), ProducerEntry(9)],
+        [ProducerEntry(-1)],
+        [ProducerEntry(8, txn_first_offset=3), ProducerEntry(9, txn_first_offset=3)],
+        [ProducerEntry(9, txn_first_offset=-5)],
+        [ProducerEntry(9, txn_first_offset=7)],
+        [ProducerEntry(9, batches=[ProducerBatch(0, 7, 0, 0)])],
+    ],
+)
+def test_a_snapshot_that_no_log_has_is_damaged(entries: list[ProducerEntry]) -> None:
+    """Goal: whatever its checksum. Such a file is of another log or offset; readers of committed
+    records would wait for a transaction that never ends."""
+    states = ProducerStates()
+    with pytest.raises(SnapshotDamaged):
+        states.load_snapshot(encode_snapshot(entries), 7)
+    states.check(7)
+    assert not states.by_id

@@ -42,6 +42,8 @@ from tidelog.model import METADATA_PARTITION, NO_LEADER, Uuid, uuid_from_text, u
 QUORUM_STATE_PATH: Final = f"{METADATA_PARTITION}/quorum-state"
 
 _NO_VOTE: Final = -1
+_BEYOND: Final = 1 << 31
+"""No epoch and no node id reaches it."""
 _LOST_HINT: Final = (
     "put the file back as it was; if it is lost, another voter must take this one's place: voters "
     "in the log by `tidelog quorum remove-controller`, an empty directory and `add-controller`, "
@@ -126,9 +128,10 @@ def decode_state(data: bytes, path: str = QUORUM_STATE_PATH) -> ElectionState:
         voted_id = int(content["votedId"])
         directory_text = content.get("votedDirectoryId") or ""
         directory_id = uuid_from_text(directory_text) if directory_text else Uuid(bytes(16))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise StorageError(path, f"not a quorum state: {error!r}") from error
-    if version not in (0, 1) or epoch < 0 or min(leader_id, voted_id) < -1:
+    is_possible = 0 <= epoch < _BEYOND and max(leader_id, voted_id) < _BEYOND
+    if version not in (0, 1) or not is_possible or min(leader_id, voted_id) < -1:
         raise StorageError(path, f"not a quorum state: {content!r}")
     voted = None if voted_id == _NO_VOTE else ReplicaKey(voted_id, directory_id)
     return ElectionState(epoch, leader_id, voted)

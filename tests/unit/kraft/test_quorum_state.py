@@ -57,6 +57,10 @@ def test_version_1_is_read_with_its_directory() -> None:
         b'{"leaderId":-2,"leaderEpoch":1,"votedId":-1,"data_version":0}',
         b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,"data_version":2}',
         b'{"leaderId":"x","leaderEpoch":1,"votedId":-1,"data_version":0}',
+        b'{"leaderId":1,"leaderEpoch":2147483648,"votedId":-1,"data_version":0}',
+        b'{"leaderId":2147483648,"leaderEpoch":1,"votedId":-1,"data_version":0}',
+        b'{"leaderId":1e999,"leaderEpoch":1,"votedId":-1,"data_version":0}',
+        9999 * b"[",
         b'{"leaderId":1,"leaderEpoch":1,"votedId":1,"votedDirectoryId":"?","data_version":1}',
     ],
 )

@@ -20,6 +20,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from tidelog.limits import MAX_TOPIC_NAME_LENGTH
 from tidelog.model import TopicId, TopicPartition, Uuid, uuid_from_text, uuid_to_text
 
 HIGH_WATERMARK_FILE: Final = "replication-offset-checkpoint"
@@ -32,6 +33,9 @@ META_PROPERTIES_FILE: Final = "meta.properties"
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 
 _VERSION: Final = "0"
+_BEYOND: Final = 1 << 63
+"""No offset and no broker epoch reaches it."""
+_PARTITIONS = _EPOCHS = range(1 << 31)
 
 
 class CheckpointDamaged(Exception):
@@ -88,10 +92,15 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """The offsets of an offset checkpoint; an empty file has none."""
+    """The offsets of an offset checkpoint; an empty file has none. One line that no log can have
+    makes all of it damaged."""
     offsets: dict[TopicPartition, int] = {}
-    for _, fields in _decode(data, 3):
-        offsets[TopicPartition(fields[0], _integer(fields[1]))] = _integer(fields[2])
+    for line, (topic, number, text) in _decode(data, 3):
+        partition, offset = _integer(number), _integer(text)
+        is_possible = partition in _PARTITIONS and 0 <= offset < _BEYOND
+        if not is_possible or len(topic) > MAX_TOPIC_NAME_LENGTH:
+            raise CheckpointDamaged(f"no log can have line `{line[:MAX_TOPIC_NAME_LENGTH]}`")
+        offsets[TopicPartition(topic, partition)] = offset
     return offsets
 
 
@@ -105,6 +114,8 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
     entries: list[tuple[int, int]] = []
     for line, fields in _decode(data, 2):
         entry = (_integer(fields[0]), _integer(fields[1]))
+        if entry[0] not in _EPOCHS or not 0 <= entry[1] < _BEYOND:
+            raise CheckpointDamaged(f"no log can have line `{line}`")
         if entries and not (entry[0] > entries[-1][0] and entry[1] > entries[-1][1]):
             raise CheckpointDamaged(f"line `{line}` does not increase")
         entries.append(entry)
@@ -179,11 +190,11 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     try:
         content = json.loads(_text(data))
         epoch = content.get("brokerEpoch", -1) if isinstance(content, dict) else None
-        if not isinstance(epoch, int):
+        if not isinstance(epoch, int) or not -1 <= epoch < _BEYOND:
             raise ValueError(f"`{content}`")
         incarnation = content.get("incarnationId")
         return CleanShutdown(epoch, None if incarnation is None else uuid_from_text(incarnation))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise CheckpointDamaged(f"not a clean shutdown marker: {error}") from None
 
 

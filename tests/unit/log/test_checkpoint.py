@@ -74,17 +74,29 @@ def test_kafkas_meta_properties_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n", b"\xff\n0\n"]
+    "data",
+    [
+        *(b"1\n0\n", b"0\n2\na 0 1\n", b"0\n1\na 0\n", b"0\n1\na 0 x\n", b"0\n", b"\xff\n0\n"),
+        *(b"0\n1\na 0 -1\n", b"0\n1\na 0 9223372036854775808\n"),
+        *(b"0\n1\na -1 0\n", b"0\n1\na 2147483648 0\n", b"0\n1\n%b 0 0\n" % (250 * b"a")),
+    ],
 )
 def test_damaged_offset_checkpoints_are_refused(data: bytes) -> None:
-    """Goal: version, count, fields, numbers and text are checked."""
+    """Goal: version, count, fields, text and numbers are checked, and what a log can have."""
     with pytest.raises(CheckpointDamaged):
         decode_offsets(data)
 
 
-@pytest.mark.parametrize("data", [b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n1\n"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b"0\n2\n1 0\n1 5\n", b"0\n2\n1 5\n2 5\n", b"0\n1\n1\n"),
+        *(b"0\n1\n-1 0\n", b"0\n1\n1 -1\n"),
+        *(b"0\n1\n2147483648 0\n", b"0\n1\n1 9223372036854775808\n"),
+    ],
+)
 def test_damaged_epochs_are_refused(data: bytes) -> None:
-    """Goal: both columns must strictly increase."""
+    """Goal: both columns must strictly increase, and hold what a log can have."""
     with pytest.raises(CheckpointDamaged):
         decode_epochs(data)
 
@@ -109,7 +121,9 @@ def test_a_clean_marker_hands_on_an_incarnation() -> None:
 def test_old_clean_markers_have_no_epoch_and_damaged_ones_do_not_count() -> None:
     """Goal: the epoch is optional, but other content does not prove a clean stop."""
     assert decode_clean_shutdown(b"{}") == CleanShutdown(-1, None)
-    for data in (b"", bytes(32), b"[1]", b'{"version":0,"brokerEpoch":"x"}', b"\xff"):
+    epochs = (b'"x"', b"-2", b"9223372036854775808")
+    numbered = [b'{"version":0,"brokerEpoch":%b}' % epoch for epoch in epochs]
+    for data in (b"", bytes(32), b"[1]", b"\xff", 9999 * b"[", *numbered):
         with pytest.raises(CheckpointDamaged):
             decode_clean_shutdown(data)
 

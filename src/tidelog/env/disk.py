@@ -110,7 +110,8 @@ class Disk(Protocol):
 
     def delete_some(self, path: str, limit: int) -> int:
         """Deletes a directory with at most `limit` files, or so many files of a larger one; returns
-        how many. It is gone when they are fewer than the limit; none is gone already."""
+        how many. It is gone when they are fewer than the limit; none is gone already. A directory
+        in it counts as a file, and a file in its place goes as well."""
 
     def sync(self, file: File) -> None:
         """Makes everything appended to `file` so far durable, its directory entry included.

@@ -263,14 +263,18 @@ class MemoryDisk:
     def delete_some(self, path: str, limit: int) -> int:
         node = self._find(path)
         self.begin(Operation.DELETE if isinstance(node, Directory) else Operation.LOOK, path)
+        if isinstance(node, Content):
+            self.delete(path, durable=False)
         if not isinstance(node, Directory):
             return 0
         names = sorted(node.entries)[:limit]
         for name in names:
             content = node.entries[name]
-            assert isinstance(content, Content), f"`{path}/{name}` is a directory"
             node.change((name, None))
-            self.refund(len(content.data))
+            if isinstance(content, Content):
+                self.refund(len(content.data))
+            else:
+                self._empty(content)
         if len(names) < limit:
             self._parent(path).change((_name(path), None))
         return len(names)

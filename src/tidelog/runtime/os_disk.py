@@ -188,10 +188,11 @@ class OsDisk:
             os.close(descriptor)
 
     def _open_to_read(self, path: str) -> int | None:
-        """A descriptor; `None` when there is no such file."""
+        """A descriptor; `None` when there is no such file. A pipe in its place is empty: without
+        the flag this would wait for another process to write to it."""
         try:
-            return os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+            return os.open(f"{self.root}/{path}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise StorageError(path, reason_of(error)) from error
@@ -260,11 +261,18 @@ class OsDisk:
         try:
             names = os.listdir(full_path)[:limit]
             for name in names:
-                unlink(f"{full_path}/{name}")
+                try:
+                    unlink(f"{full_path}/{name}")
+                except (IsADirectoryError, PermissionError):
+                    # None of ours; the name of a directory cannot be unlinked.
+                    shutil.rmtree(f"{full_path}/{name}")
             if len(names) < limit:
                 os.rmdir(full_path)
                 self._forget(path)
         except FileNotFoundError:
+            return 0
+        except NotADirectoryError:
+            self.delete(path, durable=False)
             return 0
         except OSError as error:
             raise StorageError(path, reason_of(error)) from error

@@ -211,6 +211,37 @@ def test_a_directory_is_deleted_in_steps(make: DiskMaker, tmp_path: Path) -> Non
 
 
 @BOTH
+def test_what_people_have_put_into_a_directory_goes_with_it(
+    make: DiskMaker, tmp_path: Path
+) -> None:
+    """Goal: a directory in a topic's, or a file in its place, must not take the disk offline when
+    the topic is deleted, and again at each start."""
+    disk = make(tmp_path)
+    disk.make_dir("t-0/notes/old")
+    disk.open("t-0/notes/x", create=True).append([b"abc"])
+    disk.open("t-0/y", create=True).append([b"abc"])
+    disk.open("t-1", create=True).append([b"abc"])
+    assert disk.delete_some("t-0", 3) == 2 and not disk.exists("t-0")
+    assert disk.delete_some("t-1", 3) == 0 and not disk.exists("t-1")
+
+
+@BOTH
+def test_there_is_nothing_below_a_file(make: DiskMaker, tmp_path: Path) -> None:
+    """Goal: the topic id of a log in whose place a file stands is unknown."""
+    disk = make(tmp_path)
+    disk.open("t-0", create=True)
+    assert disk.read_file("t-0/partition.metadata") is None
+    assert disk.read_head("t-0/partition.metadata", 1) is None
+
+
+def test_a_pipe_is_an_empty_file(tmp_path: Path) -> None:
+    """Goal: to open one waits for its other end, and a start would never end."""
+    os.mkfifo(tmp_path / "leader-epoch-checkpoint")
+    disk = OsDisk(str(tmp_path))
+    assert disk.read_file("leader-epoch-checkpoint") == b""
+
+
+@BOTH
 def test_many_chunks_are_written_whole(make: DiskMaker, tmp_path: Path) -> None:
     """Goal: more chunks than one system call takes."""
     file = make(tmp_path).open("a.log", create=True)

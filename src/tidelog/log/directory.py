@@ -45,7 +45,7 @@ from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
 from tidelog.env.effects import EffectQueue, Flush, Replace
 from tidelog.env.trace import Trace
-from tidelog.errors import LogDamaged
+from tidelog.errors import LogDamaged, StorageError
 from tidelog.limits import LOG_LOADING_WORK, LOG_SAVING_WORK, SAVED_LOG_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log import checkpoint, partition_directories, repair
 from tidelog.log.deleted_files import DeletedFiles
@@ -61,7 +61,7 @@ from tidelog.log.futures import FutureLogs
 from tidelog.log.identity import DirectoryIdentity, read_identity
 from tidelog.log.loading import make_log, opened, read_topic_id
 from tidelog.log.log import Log
-from tidelog.log.partition_directories import RenamedDirectories
+from tidelog.log.partition_directories import RenamedDirectories, is_file
 from tidelog.log.pieces import Pieces, finish
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
@@ -255,11 +255,24 @@ class LogDirectory:
             log = finish(opening) if is_metadata else (yield from opening)
         except LogDamaged as error:
             self._note_damage(partition, error, checkpoints)
+        except StorageError:
+            if not is_file(self._env.disk, str(partition)):
+                raise
+            self._on_file(partition, checkpoints)
         else:
             self.logs[partition] = log
             start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
             start.has_first |= not checkpoints.complete
         yield LOG_LOADING_WORK
+
+    def _on_file(self, partition: TopicPartition, checkpoints: Checkpoints) -> None:
+        """A file has the name of a partition's directory: it is a person's, or stands where a
+        log has been."""
+        error = LogDamaged(f"`{partition}` is a file and no directory", 0)
+        if checkpoints.recovery_point or checkpoints.log_start_offset:
+            self._note_damage(partition, error, checkpoints)
+        else:
+            self._env.trace.warn(partition, "open_log", "ignored", error.message)
 
     def _end_start(self, start: Start) -> None:
         self._start = None

@@ -51,6 +51,7 @@ from tidelog.log.file_names import (
 )
 from tidelog.log.flushing import FlushLedger
 from tidelog.log.log import Log
+from tidelog.log.partition_directories import make_partition_dir
 from tidelog.log.pieces import Pieces, finish
 from tidelog.log.producer_snapshots import ProducerSnapshots, SnapshotDamaged, decode_snapshot
 from tidelog.log.producer_state import ProducerStates
@@ -78,7 +79,7 @@ def make_log(
     flush covers the directory. Opens what a failed attempt has left. `sibling` is the directory of
     another log of the topic, if there is one (`rolling.assign_topic_id`). `path` is the name of the
     log's directory, unless that is the partition's."""
-    is_new = env.disk.make_dir(path or str(topic_partition))
+    is_new = make_partition_dir(env.disk, path or str(topic_partition))
     names: list[str] | None = [] if is_new else None
     log = finish(
         opened(env, topic_partition, config, Checkpoints(), clean=True, names=names, path=path)

@@ -14,10 +14,13 @@ its log, on the device.
 Source: Kafka's `LocalLog.logDeleteDirName`.
 """
 
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from tidelog.env.disk import Disk
+from tidelog.errors import StorageError
 from tidelog.limits import MAX_FILES_DELETED
+from tidelog.log.file_names import CORRUPT_SUFFIX
 from tidelog.model import TopicPartition, Uuid
 
 DELETE_SUFFIX: Final = "-delete"
@@ -55,8 +58,9 @@ class RenamedDirectories:
         self._rename_count = 0
 
     def find(self, names: list[str]) -> None:
-        """Those that a start finds in the log directory."""
-        self._names += [name for name in names if name.endswith((DELETE_SUFFIX, ASIDE_SUFFIX))]
+        """Those that a start finds in the log directory. What is named so and never was a
+        partition's is left alone."""
+        self._names += [name for name in names if renamed_from(name) is not None]
 
     def has(self, topic_partition: TopicPartition) -> bool:
         """Whether a directory of this partition was renamed, and still has that name."""
@@ -112,6 +116,25 @@ class RenamedDirectories:
             self._first_renamed += 1
             count += 1
         return count
+
+
+def is_file(disk: Disk, name: str) -> bool:
+    """Whether a file has this name, and no directory."""
+    with suppress(StorageError):
+        return disk.read_head(name, 1) is not None
+    return False
+
+
+def make_partition_dir(disk: Disk, name: str) -> bool:
+    """Makes a partition's directory unless it is there; returns whether it is new. A file of that
+    name is set aside."""
+    if disk.make_dir(name):
+        return True
+    if not is_file(disk, name):
+        return False
+    disk.delete(name + CORRUPT_SUFFIX)
+    disk.rename(name, name + CORRUPT_SUFFIX)
+    return disk.make_dir(name)
 
 
 def parse_partition_name(name: str) -> TopicPartition | None:

@@ -18,6 +18,7 @@ from tidelog.log.checkpoint import LEADER_EPOCH_FILE
 from tidelog.log.file_names import CORRUPT_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, offsets_in
 from tidelog.log.loading import opened
 from tidelog.log.log import Log
+from tidelog.log.partition_directories import make_partition_dir
 from tidelog.log.pieces import Pieces
 from tidelog.log.values import UNKNOWN_END, Checkpoints, LogEnv
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
@@ -67,7 +68,7 @@ def reopened(
     """Removes the bad segment of a damaged log and all behind it, and opens the rest, durable. With
     `set_aside` the records that go stay as `.corrupt`."""
     path = str(topic_partition)
-    env.disk.make_dir(path)
+    make_partition_dir(env.disk, path)
     bad_from = damage.base_offset
     while True:
         kept = yield from _cut_from(env.disk, path, bad_from, set_aside=set_aside)

@@ -4,7 +4,13 @@ import re
 
 import pytest
 
-from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench, deleted_and_made_anew
+from tests.unit.log.harness import (
+    PARTITION,
+    TOPIC_ID,
+    LogBench,
+    deleted_and_made_anew,
+    open_directory,
+)
 from tidelog.config import LogConfig
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.pieces import finish
@@ -114,3 +120,49 @@ def test_a_log_that_is_set_aside_is_kept_and_not_opened_again() -> None:
 def test_partition_names(name: str, partition: TopicPartition | None) -> None:
     """Goal: only Kafka's directory names are partitions."""
     assert parse_partition_name(name) == partition
+
+
+def test_a_directory_that_was_no_log_is_not_deleted() -> None:
+    """Goal: only what was renamed from a partition's directory goes."""
+    bench = LogBench()
+    for name in ("things-delete", "things.0-delete", "things.aside-stray"):
+        bench.disk.make_dir(name)
+    bench.reopen_cleanly()
+    assert not bench.directory.renamed.is_stale
+
+
+def test_a_file_with_the_name_of_a_partition_is_left_alone() -> None:
+    """Goal: `backup-2024` is not damage of a log, and the start says that it is there."""
+    bench = LogBench()
+    bench.disk.replace("backup-2024", b"notes")
+    bench.append()
+    for reopen in (bench.reopen_cleanly, bench.reopen_after_kill):
+        bench.trace.events.clear()
+        assert reopen().log_end_offset == 1
+        assert not bench.directory.damaged
+        (line,) = [line for line in bench.trace.take_lines() if "backup-2024" in line]
+        assert "ignored" in line and "is a file and no directory" in line
+        assert bench.disk.read_file("backup-2024") == b"notes"
+
+
+@pytest.mark.parametrize("has_records", [True, False])
+def test_a_file_in_the_place_of_a_log_costs_that_log_alone(has_records: bool) -> None:
+    """Goal: with durable records it is damage, and repaired as such. The file stays."""
+    bench = LogBench()
+    other = TopicPartition("sound", 0)
+    bench.directory.create(other, TOPIC_ID, bench.config)
+    if has_records:
+        bench.append()
+    bench.stop()
+    bench.disk.delete(str(PARTITION))
+    bench.disk.replace(str(PARTITION), b"notes")
+    bench.directory = open_directory(bench.disk)
+    assert list(bench.directory.logs) == [other]
+    assert (PARTITION in bench.directory.damaged) is has_records
+    if has_records:
+        assert "is a file" in bench.directory.damaged[PARTITION].cause
+        finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
+    else:
+        bench.directory.create(PARTITION, TOPIC_ID, bench.config)
+    assert bench.append() == 0
+    assert bench.disk.read_file(f"{PARTITION}.corrupt") == b"notes"

@@ -411,10 +411,17 @@ class _Loader:
         """Empties a log that lacks its beginning or its identity; returns the log end. Raises
         `LogDamaged` where durable records are missing."""
         durable_end = recovery.durable_end()
-        if recovery.is_durable(log_end_offset) and log_end_offset < durable_end:
-            detail = f"it ends at {log_end_offset}, {durable_end} was durable"
-            raise LogDamaged(f"`{self.path}` is damaged: {detail}", log_end_offset)
-        if log_end_offset < self.checkpoints.log_start_offset:
+        lacks_start = log_end_offset < self.checkpoints.log_start_offset
+        is_short = recovery.is_durable(log_end_offset) and log_end_offset < durable_end
+        if is_short or (lacks_start and self._lacks_snapshot_at_start):
+            due = f"{durable_end} was durable"
+            if lacks_start:
+                due = f"its checkpoint begins at {self.checkpoints.log_start_offset}"
+            detail = f"it ends at {log_end_offset}, {due}"
+            # With a start beyond the end nothing of it is known to be right.
+            bad_from = 0 if lacks_start else log_end_offset
+            raise LogDamaged(f"`{self.path}` is damaged: {detail}", bad_from)
+        if lacks_start:
             restart_at, reason = self.checkpoints.log_start_offset, "ends below the log start"
         elif self.unidentified and log_end_offset > self.checkpoints.log_start_offset:
             restart_at, reason = 0, "no topic id after an unclean stop"
@@ -428,6 +435,14 @@ class _Loader:
         snapshots.drop_outside(0, -1)
         yield from self._begin_at(restart_at)
         return restart_at
+
+    @property
+    def _lacks_snapshot_at_start(self) -> bool:
+        """Whether no snapshot, sound or not, says with the checkpoint that the metadata log begins
+        there: no checksum covers that number, and all records would go by it."""
+        stems = [name.partition("-")[0] for name in self.names if CHECKPOINT_SUFFIX in name]
+        last = max((int(stem) for stem in stems if stem.isdigit()), default=0)
+        return not self.has_fixed_head and last < self.checkpoints.log_start_offset
 
     def _check_epochs(
         self, recovery: Recovery, log_start_offset: int, log_end_offset: int

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, LogBench, batch, file_of, read_all
+from tests.unit.log.harness import (
+    PARTITION,
+    TOPIC_ID,
+    WALL_MS,
+    LogBench,
+    batch,
+    file_of,
+    open_directory,
+    read_all,
+)
 from tidelog.config import LogConfig
 from tidelog.env.disk import File
 from tidelog.env.effects import EffectQueue
@@ -25,6 +34,7 @@ from tidelog.log.checkpoint import (
 from tidelog.log.events import EpochsRebuilt, TailCut
 from tidelog.log.file_names import offset_name
 from tidelog.log.loading import make_log, open_log
+from tidelog.log.pieces import finish
 from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.rolling import roll
 from tidelog.log.values import AppendOrigin, Checkpoints, LogEnv
@@ -945,3 +955,46 @@ def test_a_metadata_log_whose_head_was_never_durable_is_empty(
     log = open_log(env, METADATA_PARTITION, SMALL, checkpoints, clean=False)
     assert (log.log_start_offset, log.log_end_offset) == (start, 4 if start else 0)
     log.check()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("snapshot_end", [None, 2, 9])
+def test_a_start_beyond_the_end_of_the_metadata_log_needs_a_snapshot(
+    clean: bool, snapshot_end: int | None
+) -> None:
+    """Goal: no checksum covers the checkpoint. After a kill one changed digit deleted the metadata
+    of an only voter; with the snapshot a crash has interrupted its installation."""
+    env = LogEnv(MemoryDisk(), EffectQueue(), Trace(TraceList()))
+    path, disk = str(METADATA_PARTITION), env.disk
+    log = make_log(env, METADATA_PARTITION, METADATA_TOPIC_ID, SMALL)
+    for _ in range(3):
+        log.append_as_leader(batch(), 1, WALL_MS)
+    log.close()
+    if snapshot_end is not None:
+        disk.replace(f"{path}/{offset_name(snapshot_end)}-0000000001.checkpoint", b"whatever")
+    before = disk.read_file(f"{path}/{offset_name(0)}.log")
+    checkpoints = Checkpoints(recovery_point=3, log_start_offset=9)
+    if not clean and snapshot_end == 9:
+        log = open_log(env, METADATA_PARTITION, SMALL, checkpoints, clean=False)
+        assert (log.log_start_offset, log.log_end_offset) == (9, 9)
+        return
+    with pytest.raises(LogDamaged, match="ends at 3, its checkpoint begins at 9") as error:
+        open_log(env, METADATA_PARTITION, SMALL, checkpoints, clean=clean)
+    assert error.value.base_offset == 0
+    assert disk.read_file(f"{path}/{offset_name(0)}.log") == before
+
+
+def test_of_a_log_that_ends_below_its_start_a_repair_keeps_nothing() -> None:
+    """Goal: the replica gets all of it again, and does not begin where the damaged one ended."""
+    bench = LogBench()
+    bench.append(count=4)
+    bench.log.update_high_watermark(4)
+    bench.stop()
+    starts = encode_offsets({PARTITION: 9})
+    bench.disk.replace(LOG_START_FILE, starts)
+    bench.directory = open_directory(bench.disk)
+    damage = bench.directory.damaged[PARTITION]
+    assert damage.base_offset == 0 and "its checkpoint begins at 9" in damage.cause
+    log = finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config, remember=True))
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert bench.disk.exists(file_of(0, ".log.corrupt"))

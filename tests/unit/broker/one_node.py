@@ -134,8 +134,17 @@ class OneNode:
 
     def receive(self, event: Input) -> None:
         """One input and the tick behind it, with everything that the disk answers."""
-        self.node.receive(event, self.now)
+        if isinstance(event, Received):
+            self._hand_over(event.connection, event.data)
+        else:
+            self.node.receive(event, self.now)
         self.settle()
+
+    def _hand_over(self, connection_id: int, data: bytes | bytearray | memoryview) -> None:
+        """As a driver does: in a buffer that the next bytes of any connection overwrite."""
+        buffer = bytearray(data)
+        self.node.receive(Received(connection_id, memoryview(buffer)), self.now)
+        buffer[:] = bytes(len(buffer))
 
     def settle(self) -> None:
         """Ticks at this instant until the node wants nothing more of it."""
@@ -160,7 +169,7 @@ class OneNode:
                     self.sent[connection_id] += chunk
                 if connection_id in self._loops:
                     data = bytes(self.sent.pop(connection_id))
-                    self.node.receive(Received(self._loops[connection_id], data), self.now)
+                    self._hand_over(self._loops[connection_id], data)
             case Connect(connection_id, "host1", 9092, _) if self._reaches_itself:
                 self._loop(connection_id)
             case Connect():

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.broker.api.test_k00_produce import BATCH, request_of
+from tests.unit.broker.api.test_k00_produce import RECORDS, request_of
 from tests.unit.broker.one_node import OneNode, Wire
 from tidelog.env.effects import Closed, CloseReason, Received
 from tidelog.errors import ErrorCode
@@ -202,14 +202,17 @@ def test_a_last_batch_without_acks_outlives_its_connection():
 
 
 def test_all_batches_of_a_request_are_appended_together():
+    """The one in the middle is looked into at once, and the buffer of the request is gone when the
+    others are."""
     node = OneNode()
     wire = node.client()
     wire.create_topic("t", 3, cleanup_policy="compact")
     node.run_until(lambda: not node.broker.replicas.is_behind)
     node.computes_later = True
+    at_once = build_batch(RECORDS, codec=Codec.LZ4)
     rows = tuple(
         {"index": index, "records": records}
-        for index, records in enumerate((packed(), BATCH, packed()))
+        for index, records in enumerate((packed(), at_once, packed()))
     )
     topic = {"name": "t", "topic_id": None, "partition_data": rows}
     kind = codec.request_class(ApiKey.PRODUCE, VERSION)
@@ -221,6 +224,9 @@ def test_all_batches_of_a_request_are_appended_together():
     compute(node)
     assert [each.log_end_offset for each in ends] == [1, 2, 1]
     assert len(wire.frames()) == 1
+    for log in ends:
+        log.tail.clear()
+        log.verify()
 
 
 def test_what_has_changed_meanwhile_counts():

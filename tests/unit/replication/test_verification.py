@@ -6,8 +6,9 @@ from tests.unit.broker.api.test_k00_produce import transactional
 from tests.unit.broker.one_node import OneNode
 from tests.unit.broker.scripted_coordinator import ScriptedCoordinator
 from tidelog.errors import ErrorCode
+from tidelog.log.reading import as_buffer
 from tidelog.model import ZERO_TOPIC_ID
-from tidelog.records.batch import build_batch
+from tidelog.records.batch import build_batch, stamp
 from tidelog.records.compression import Codec
 from tidelog.records.control import EndTxnMarker
 from tidelog.records.record import Record
@@ -99,6 +100,27 @@ def test_a_large_batch_is_looked_into_once_and_before_the_coordinator_is_asked()
     bench.coordinator.answer()
     assert bench.codes() == [[ErrorCode.NONE]]
     assert not bench.node.computes and bench.log.inspection_work == 0
+
+
+def test_a_batch_that_waits_does_not_lie_in_the_buffer_of_its_request():
+    """The next bytes of any connection overwrite that. A small packed batch for a topic that
+    compacts is looked into at once, and then waits for the coordinator."""
+    bench = Bench(topic={"cleanup_policy": "compact"})
+    batch = build_batch(
+        [Record(1, b"k", b"v" * 100)],
+        codec=Codec.ZSTD,
+        producer_id=5,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    bench.send(batch)
+    bench.coordinator.answer()
+    assert bench.codes() == [[ErrorCode.NONE]]
+    found = bench.log.read(0, 1 << 20, 1, at_least_one=True)
+    assert as_buffer(found.chunks) == stamp(batch, 0, bench.log.latest_epoch)
+    bench.log.tail.clear()
+    bench.log.verify()
 
 
 @pytest.mark.parametrize("acks", [-1, 1])

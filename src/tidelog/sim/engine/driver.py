@@ -56,7 +56,7 @@ class Driver:
                 host.loop.on_input(0)
             host.node.steps.begin(type(event).__name__)
         try:
-            host.node.receive(event, host.local(self._simulation.now))
+            _hand_over(host.node, event, host.local(self._simulation.now))
         except ProcessKilled:
             self._on_fuse(host)
             return
@@ -305,6 +305,16 @@ class Driver:
         else:
             if work.subject is not None:
                 self.deliver(host, life, effects.Flushed(work.subject))
+
+
+def _hand_over(node: Node, event: effects.Input, now: Instant) -> None:
+    """Bytes lie in a buffer that the next ones of any connection overwrite."""
+    if not isinstance(event, effects.Received):
+        node.receive(event, now)
+        return
+    buffer = bytearray(event.data)
+    node.receive(effects.Received(event.connection, memoryview(buffer)), now)
+    buffer[:] = bytes(len(buffer))
 
 
 def _metadata_ends(node: Node) -> tuple[int, int]:

@@ -20,7 +20,7 @@ Source: KIP-890; Kafka's `VerificationGuard` and `VerificationStateEntry`.
 from dataclasses import dataclass
 
 from tidelog.errors import ErrorCode, ProtocolError
-from tidelog.records.batch import BatchHeader
+from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
 
 
 # Compared by identity: a later one of the same producer is another guard.
@@ -41,8 +41,10 @@ class Guard:
         """Another batch wants to open the transaction."""
         if producer_epoch > self.producer_epoch:
             self.producer_epoch, self.lowest_sequence = producer_epoch, sequence
-        elif producer_epoch == self.producer_epoch:
-            self.lowest_sequence = min(self.lowest_sequence, sequence)
+        elif producer_epoch == self.producer_epoch and _comes_before(
+            sequence, self.lowest_sequence
+        ):
+            self.lowest_sequence = sequence
 
 
 class Guards:
@@ -80,11 +82,14 @@ class Guards:
         guard = self.by_id.get(header.producer_id)
         if guard is None:
             return
-        lowest = guard.lowest_sequence
+        lowest, sequence = guard.lowest_sequence, header.base_sequence
         if guard.bumps_epoch and not is_known:
             lowest = 0
-        if header.base_sequence > lowest:
-            sent = f"producer `{header.producer_id}` sent sequence `{header.base_sequence}`"
+            comes_first = sequence == 0
+        else:
+            comes_first = not _comes_before(lowest, sequence)
+        if not comes_first:
+            sent = f"producer `{header.producer_id}` sent sequence `{sequence}`"
             detail = f"{sent}, its transaction begins at `{lowest}`"
             raise ProtocolError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, detail)
 
@@ -106,3 +111,8 @@ class Guards:
         ]
         for producer_id in old:
             del self.by_id[producer_id]
+
+
+def _comes_before(sequence: int, other: int) -> bool:
+    """Whether a batch in flight was sent before another one: sequences wrap."""
+    return 0 < (other - sequence) % SEQUENCE_COUNT < SEQUENCE_COUNT // 2

@@ -65,6 +65,19 @@ def test_the_first_of_the_batches_in_flight_comes_first():
     assert bench.log.log_end_offset == 2
 
 
+def test_the_first_of_the_batches_in_flight_may_have_the_last_sequence_of_all():
+    """0 follows 2**31 - 1, and does not come before it."""
+    top = 2**31 - 1
+    for sequences in ((top, 0), (0, top)):
+        bench = LogBench()
+        for sequence in sequences:
+            begin(bench, sequence)
+        assert refused(bench, 0) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        bench.log.append_as_leader(data(top), 0, WALL_MS)
+        bench.log.append_as_leader(data(0), 0, WALL_MS)
+        assert bench.log.log_end_offset == 2
+
+
 def test_with_an_epoch_for_each_transaction_it_begins_with_sequence_0():
     bench = LogBench()
     begin(bench, 1, bumps_epoch=True)

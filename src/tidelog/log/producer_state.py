@@ -39,7 +39,7 @@ from tidelog.records.control import EndTxnMarker
 class ProducerStates:
     """All producers of one log."""
 
-    __slots__ = ("_completed", "_open", "by_id", "guards", "map_end_offset")
+    __slots__ = ("_completed", "_expired_end", "_open", "by_id", "guards", "map_end_offset")
 
     def __init__(self) -> None:
         # By producer id, in order of first appearance.
@@ -53,6 +53,8 @@ class ProducerStates:
         self.guards = Guards()
         # Exclusive: every batch below it is reflected here.
         self.map_end_offset = 0
+        # Exclusive: below it there may be batches and markers of producers that were forgotten.
+        self._expired_end = 0
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -194,6 +196,7 @@ class ProducerStates:
             entry.offset_at_check = last_offset
         for producer_id in expired:
             del self.by_id[producer_id]
+            self._expired_end = self.map_end_offset
         self.guards.expire(wall_ms, expiration_ms)
         return len(expired)
 
@@ -201,8 +204,9 @@ class ProducerStates:
         """Becomes the state as of an earlier log end if it can; else changes nothing. After an
         election a log is cut by the last few batches, while replaying its newest segment may take
         seconds. Of each producer the batches that remain are enough: those that were cut are the
-        newest of the five that its client may have in flight."""
-        if self._open or self._completed:
+        newest of the five that its client may have in flight. Of a producer that was forgotten
+        nothing shows whether its transaction is open again."""
+        if self._open or self._completed or log_end_offset < self._expired_end:
             return False
         self.guards.by_id.clear()
         kept: list[tuple[ProducerEntry, int]] = []
@@ -225,6 +229,7 @@ class ProducerStates:
         self._completed.clear()
         self.guards.by_id.clear()
         self.map_end_offset = map_end_offset
+        self._expired_end = 0
 
     def _new_entry(self, producer_id: int) -> ProducerEntry:
         entry = self.by_id[producer_id] = ProducerEntry(producer_id)

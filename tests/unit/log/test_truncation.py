@@ -8,8 +8,10 @@ from tests.unit.log.cleaning.bench import CleaningBench, full
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
 from tidelog.log.rolling import request_flush
+from tidelog.log.values import AppendOrigin
 from tidelog.model import EpochEndOffset
 from tidelog.records.batch import iter_headers
+from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 
 def test_truncation_forgets_what_was_cut() -> None:
@@ -156,3 +158,20 @@ def test_where_a_log_begins_anew_is_claimed_when_that_is_durable(is_flushed: boo
     log = bench.reopen_after_power_cut()
     assert bench.directory.damaged == {}
     assert (log.log_start_offset, log.log_end_offset) == ((28, 28) if is_flushed else (0, 0))
+
+
+def test_a_cut_finds_the_transaction_of_a_forgotten_producer() -> None:
+    """Goal: a cut takes the marker of an abort and leaves its records. The producer had expired,
+    and readers of committed data must not get what is undecided again."""
+    bench = LogBench()
+    for sequence in range(2):
+        records = batch(producer_id=9, producer_epoch=0, sequence=sequence, transactional=True)
+        bench.log.append_as_leader(records, 0, WALL_MS)
+    marker = build_end_txn_marker(EndTxnMarker(False, 0), 9, 0, WALL_MS)
+    bench.log.append_as_leader(marker, 0, WALL_MS, origin=AppendOrigin.COORDINATOR)
+    bench.log.update_high_watermark(3)
+    producers = bench.log.producers
+    assert [producers.expire(WALL_MS + 1_000, 1_000) for _ in range(2)] == [0, 1]
+    bench.log.truncate_to(2)
+    assert (bench.log.high_watermark, bench.log.last_stable_offset) == (2, 0)
+    bench.log.check()

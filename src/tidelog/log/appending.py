@@ -71,7 +71,9 @@ def append_as_leader(
             earlier = state.producers.admit(header, origin)
             if earlier is not None:
                 first, last = earlier.first_offset, earlier.last_offset
-                return AppendResult(first, last, NO_TIMESTAMP, True, 0)
+                is_stamped = state.config.message_timestamp_type != "CreateTime"
+                append_time_ms = earlier.timestamp if is_stamped else NO_TIMESTAMP
+                return AppendResult(first, last, append_time_ms, True, 0)
     return _append_stamped(state, records, header, marker, leader_epoch, wall_ms)
 
 

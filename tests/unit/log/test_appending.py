@@ -263,3 +263,13 @@ def test_senseless_lengths_are_refused(length: bytes) -> None:
     data[8:12] = length
     with pytest.raises(CorruptBatch):
         scan_fetched(data, 9)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_a_repetition_is_answered_with_the_time_of_the_first_append(kind: str) -> None:
+    """Goal: the client of a topic with append times gets the one that readers get."""
+    bench = LogBench(LogConfig(message_timestamp_type=kind))
+    sent = batch(producer_id=9, producer_epoch=0, sequence=0)
+    first = bench.log.append_as_leader(sent, 0, WALL_MS + 5)
+    again = bench.log.append_as_leader(sent, 0, WALL_MS + 50)
+    assert again.duplicate and again.log_append_time_ms == first.log_append_time_ms

@@ -450,20 +450,17 @@ class LogDirectory:
     def checkpoint_recovery_points(self, subject: Hashable | None = None) -> None:
         """Emits `recovery-point-offset-checkpoint`: the end of what a log must have after a
         crash. It is never above an announced truncation (*ClaimBeforeCut*)."""
-        claims = {key: log.claimed_end for key, log in self._all_logs()}
-        self._claim(claims, subject)
+        self._claim({key: log.claimed_end for key, log in self._all_logs()}, subject)
 
     def checkpoint_cleaned(self) -> None:
         """Emits `cleaner-offset-checkpoint`: how far each log was cleaned. A start takes gaps in
         any other log for damage, unless the log itself says that it has them (`note_gaps`)."""
         claims = ((key, log.claimed_cleaning) for key, log in self._all_logs())
         cleaned = {key: end for key, end in claims if end >= 0}
-        for partition, known in self._kept():
+        damaged = ((partition, damage.checkpoints) for partition, damage in self._all_damage())
+        for partition, known in chain(self._kept(), damaged):
             if known.cleaned_to >= 0:
                 cleaned[partition] = max(known.cleaned_to, cleaned.get(partition, -1))
-        for partition, damage in self._all_damage():
-            if damage.checkpoints.cleaned_to >= 0:
-                cleaned[partition] = damage.checkpoints.cleaned_to
         if cleaned or self._has_cleaned or checkpoint.CLEANER_FILE in self._written:
             self._written.write(checkpoint.CLEANER_FILE, cleaned, None)
 

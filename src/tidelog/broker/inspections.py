@@ -119,8 +119,6 @@ class Inspections:
             return
         # The request's frame does not outlive its turn.
         kept = [_kept(part) for part in request.partitions]
-        for place, found in judged.items():
-            judged[place] = _of_kept(found, request.partitions[place], kept[place])
         size_bytes = sum(len(part.records or b"") for part in kept)
         self._connections.begin_inspection(connection, size_bytes)
         inspection = _Inspection(connection, request._replace(partitions=kept), go_on, judged)
@@ -177,10 +175,3 @@ def _asks_for_more(records: Buffer, config: LogConfig, wall_ms: int) -> bool:
 def _kept(part: ProducePartition) -> ProducePartition:
     records = part.records
     return part if records is None else part._replace(records=memoryview(bytes(records)))
-
-
-def _of_kept(found: Judged, part: ProducePartition, kept: ProducePartition) -> Judged:
-    """The verdict about a copy of the batch; one that was packed anew is a copy already."""
-    if found.records is not part.records or kept.records is None:
-        return found
-    return found._replace(records=kept.records)

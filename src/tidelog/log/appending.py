@@ -57,7 +57,9 @@ def append_as_leader(
             found = judge(records, state.topic_partition, state.config, wall_ms)
         assert found is not None, f"{state.topic_partition}: a batch was not looked into"
         state.inspection_work += found.work
-        records, header = found.records, found.header
+        header = found.header
+        if found.records is not None:
+            records = found.records
     else:
         header = read_header(records)
         assert header.size_bytes == len(records), f"{len(records)} bytes, one batch expected"

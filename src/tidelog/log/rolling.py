@@ -124,5 +124,4 @@ def prepare_close(state: LogState, *, sync_later: bool = False) -> None:
         state.ledger.close_written()
         state.unflushed_cut = UNCUT
         return
-    _hand_in_identity(state)
-    request_flush(state)
+    request_flush_of_name(state)

@@ -91,8 +91,9 @@ class Refused(NamedTuple):
 class Judged(NamedTuple):
     """What a leader makes of a client's batch, before its log does."""
 
-    records: Buffer
-    """What to append: the client's batch, or the one that was packed anew."""
+    records: bytes | None
+    """The batch that was packed anew, to append instead; `None` for the client's own. That one may
+    wait longer than the buffer that it came in, so a verdict has no part of it."""
     verdict: BatchHeader | Refused
     """Its header, or why it is refused."""
     work: int
@@ -191,9 +192,9 @@ def judge(
     except ProtocolError as fault:
         if inside.is_refused and bounds != WHOLE:
             return None
-        return Judged(records, Refused.by(fault), inside.work)
+        return Judged(None, Refused.by(fault), inside.work)
     if rebuilt is None:
-        return Judged(records, header, inside.work)
+        return Judged(None, header, inside.work)
     return Judged(rebuilt, read_header(rebuilt), inside.work)
 
 

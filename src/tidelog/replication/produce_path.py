@@ -184,14 +184,11 @@ class ProducePath:
 
     def _hold(self, delayed: DelayedProduce, opening: _Opening, wall_ms: int) -> None:
         """Appends the batch once the coordinator knows of it."""
-        partition, part, producer, _, index, judged = opening
+        partition, part, producer, _, index, _ = opening
         assert part.records is not None, f"{partition} has nothing to open a transaction with"
-        # The request's frame does not outlive its turn, and a verdict may be about a part of it.
-        records = bytes(part.records if judged is None else judged.records)
-        kept = opening._replace(
-            part=part._replace(records=memoryview(records)),
-            judged=judged and judged._replace(records=records),
-        )
+        # The request's frame does not outlive its turn.
+        records = bytes(part.records)
+        kept = opening._replace(part=part._replace(records=memoryview(records)))
 
         def release(verdict: Verdict) -> None:
             if index in delayed.pending:

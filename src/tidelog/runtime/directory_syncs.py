@@ -101,13 +101,14 @@ def sync_tree(path: str, witness: int | None = None) -> None:
                     _fsync(f"{directory}/{name}")
             _fsync(directory)
         return
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC) if witness is None else witness
     try:
-        if _SYNCFS(descriptor if witness is None else witness):
+        if _SYNCFS(descriptor):
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
     finally:
-        os.close(descriptor)
+        if witness is None:
+            os.close(descriptor)
 
 
 def _raise(error: OSError) -> None:

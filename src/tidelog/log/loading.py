@@ -187,9 +187,13 @@ def _is_without_witness(checkpoints: Checkpoints, names: Collection[str]) -> boo
     """Whether nothing shows that records of the metadata log were ever durable: no checkpoint, and
     no snapshot, sound or not, in whose place its head could have gone."""
     has_checkpoint = checkpoints.recovery_point > 0 or checkpoints.log_start_offset > 0
-    stems = [name.partition("-")[0] for name in names if CHECKPOINT_SUFFIX in name]
-    has_snapshot = any(stem.isdigit() and int(stem) > 0 for stem in stems)
-    return checkpoints.complete and not has_checkpoint and not has_snapshot
+    return checkpoints.complete and not has_checkpoint and _newest_snapshot(names) == 0
+
+
+def _newest_snapshot(names: Collection[str]) -> int:
+    """The end offset in the names of the snapshots of the metadata, sound or not; 0 without one."""
+    stems = (name.partition("-")[0] for name in names if CHECKPOINT_SUFFIX in name)
+    return max((int(stem) for stem in stems if stem.isdigit()), default=0)
 
 
 @dataclass(slots=True)
@@ -440,9 +444,8 @@ class _Loader:
     def _lacks_snapshot_at_start(self) -> bool:
         """Whether no snapshot, sound or not, says with the checkpoint that the metadata log begins
         there: no checksum covers that number, and all records would go by it."""
-        stems = [name.partition("-")[0] for name in self.names if CHECKPOINT_SUFFIX in name]
-        last = max((int(stem) for stem in stems if stem.isdigit()), default=0)
-        return not self.has_fixed_head and last < self.checkpoints.log_start_offset
+        log_start_offset = self.checkpoints.log_start_offset
+        return not self.has_fixed_head and _newest_snapshot(self.names) < log_start_offset
 
     def _check_epochs(
         self, recovery: Recovery, log_start_offset: int, log_end_offset: int

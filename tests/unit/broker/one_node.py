@@ -49,6 +49,7 @@ from tidelog.env.trace import Level, TraceList
 from tidelog.errors import ErrorCode, StorageError
 from tidelog.log.identity import format_directory
 from tidelog.model import Endpoint, Uuid
+from tidelog.sim.engine.driver import hand_over
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey
 from tidelog.wire.entities import make
@@ -134,17 +135,8 @@ class OneNode:
 
     def receive(self, event: Input) -> None:
         """One input and the tick behind it, with everything that the disk answers."""
-        if isinstance(event, Received):
-            self._hand_over(event.connection, event.data)
-        else:
-            self.node.receive(event, self.now)
+        hand_over(self.node, event, self.now)
         self.settle()
-
-    def _hand_over(self, connection_id: int, data: bytes | bytearray | memoryview) -> None:
-        """As a driver does: in a buffer that the next bytes of any connection overwrite."""
-        buffer = bytearray(data)
-        self.node.receive(Received(connection_id, memoryview(buffer)), self.now)
-        buffer[:] = bytes(len(buffer))
 
     def settle(self) -> None:
         """Ticks at this instant until the node wants nothing more of it."""
@@ -169,7 +161,7 @@ class OneNode:
                     self.sent[connection_id] += chunk
                 if connection_id in self._loops:
                     data = bytes(self.sent.pop(connection_id))
-                    self._hand_over(self._loops[connection_id], data)
+                    hand_over(self.node, Received(self._loops[connection_id], data), self.now)
             case Connect(connection_id, "host1", 9092, _) if self._reaches_itself:
                 self._loop(connection_id)
             case Connect():

@@ -164,7 +164,7 @@ class SimDisk(MemoryDisk):
         try:
             super().charge(path, size_bytes)
         except StorageError:
-            self.hurt = self.was_hurt = True
+            self._note_hurt()
             self.fired["no-space"] += 1
             raise
 
@@ -177,11 +177,12 @@ class SimDisk(MemoryDisk):
         if self.witness is not None:
             self.witness(operation, path)
         if self.failing is not None:
-            self.hurt = self.was_hurt = True
+            self._note_hurt()
             self.refused_count += 1
         super().begin(operation, path)
         if self.failing_syncs and operation in SYNCS:
-            self.loses_on_exit = self.hurt = self.was_hurt = True
+            self.loses_on_exit = True
+            self._note_hurt()
             raise StorageError(path, "flush failed")
         for trouble in self.troubles:
             if operation in trouble.operations:
@@ -191,10 +192,13 @@ class SimDisk(MemoryDisk):
         if not trouble.sticky:
             self.troubles.remove(trouble)
         self.fired[trouble.kind] += 1
-        self.hurt = self.was_hurt = True
+        self._note_hurt()
         if operation in SYNCS:
             self.loses_on_exit = True
         raise StorageError(path, trouble.message)
+
+    def _note_hurt(self) -> None:
+        self.hurt = self.was_hurt = True
 
     def wrote(self, path: str, data: bytearray, size_bytes: int) -> None:
         """Takes half of an append back, and the process with it."""

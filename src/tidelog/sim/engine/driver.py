@@ -56,7 +56,7 @@ class Driver:
                 host.loop.on_input(0)
             host.node.steps.begin(type(event).__name__)
         try:
-            _hand_over(host.node, event, host.local(self._simulation.now))
+            hand_over(host.node, event, host.local(self._simulation.now))
         except ProcessKilled:
             self._on_fuse(host)
             return
@@ -307,8 +307,9 @@ class Driver:
                 self.deliver(host, life, effects.Flushed(work.subject))
 
 
-def _hand_over(node: Node, event: effects.Input, now: Instant) -> None:
-    """Bytes lie in a buffer that the next ones of any connection overwrite."""
+def hand_over(node: Node, event: effects.Input, now: Instant) -> None:
+    """As a real driver does: bytes lie in a buffer that the next ones of any connection
+    overwrite."""
     if not isinstance(event, effects.Received):
         node.receive(event, now)
         return

@@ -94,6 +94,18 @@ def test_damage_is_drawn_by_the_kind_of_file():
     assert damage(disk, DiskFault.BIT_FLIP, Prng(1), ("nothing of this kind",)) is None
 
 
+def test_a_transaction_index_is_damaged_only_where_a_start_can_see_it():
+    def fires(fault: DiskFault) -> bool:
+        disk = disk_with_files()
+        disk.replace("t-0/00000000000000000000.txnindex", bytes(34))
+        return damage(disk, fault, Prng(1), ("data txnindex",)) is not None
+
+    at_rest = [one for one in DAMAGE if one is not DiskFault.BIT_FLIP_ON_READ]
+    spared = {one for one in at_rest if not fires(one)}
+    # A misdirected write needs a second file.
+    assert spared == {DiskFault.MISSING, DiskFault.TRUNCATION, DiskFault.MISDIRECTED}
+
+
 def test_a_witness_sees_every_operation_before_it_is_done():
     disk = disk_with_files()
     seen: list[tuple[Operation, str]] = []

@@ -7,6 +7,9 @@ A batch does not say which partition it is of. So a page of another log that beg
 offset that was there has a first batch that is sound to every checksum, Kafka's too, whatever its
 length. Nor does a topic id say whose it is, once its topic is deleted. Such a page is lost at its
 own place, and does not arrive at the other one.
+
+Nothing says that a segment had aborted transactions but its transaction index, whose entries are
+all of one size. So that file is neither deleted nor cut.
 """
 
 from typing import Final
@@ -14,6 +17,7 @@ from typing import Final
 from tidelog.env.crash_image import PAGE_BYTES, Content
 from tidelog.env.prng import Prng
 from tidelog.log.checkpoint import PARTITION_METADATA_FILE
+from tidelog.log.file_names import TXN_INDEX_SUFFIX
 from tidelog.sim.engine.disk import SPARED_FILES, SimDisk, flipped
 from tidelog.sim.scenarios.fault_kinds import DiskFault
 
@@ -41,6 +45,8 @@ def candidates(disk: SimDisk) -> dict[str, list[str]]:
 def damage(disk: SimDisk, fault: DiskFault, prng: Prng, kinds: tuple[str, ...] = ()) -> str | None:
     """Damages one file, of a kind that begins with one of `kinds` if given; returns what it did."""
     found = candidates(disk)
+    if fault in (DiskFault.TRUNCATION, DiskFault.MISSING):
+        found.pop(f"data {TXN_INDEX_SUFFIX[1:]}", None)
     names = [kind for kind in sorted(found) if not kinds or kind.startswith(kinds)]
     if not names:
         return None

@@ -175,6 +175,8 @@ class FutureLogs:
         log.snapshots.directory = path
         log.epochs.path = f"{path}/{LEADER_EPOCH_FILE}"
         log.path = path
+        # Of a log without records no other file is there, to make the new name durable with.
+        log.identity_is_unsynced = True
         log.env = self._env
         log.ledger.is_future = False
         return log

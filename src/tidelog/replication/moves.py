@@ -397,7 +397,7 @@ class ReplicaMoves:
     def _flush(self, log: Log, move: Move, future: FutureLog) -> None:
         """Asks for an answer when all effects of the copy are carried out. No path of it may change
         before, and nothing more may be asked for meanwhile. Raises `StorageError`."""
-        log.request_flush()
+        log.request_flush_of_name()
         self._flush_number += 1
         move.flush_number = self._flush_number
         subject = MoveFlush(log.topic_partition, self._flush_number)

@@ -299,6 +299,16 @@ def test_a_log_without_records_has_a_durable_name_before_its_copy_counts() -> No
     assert bench.ends_on(2)
 
 
+def test_a_copy_without_records_has_a_durable_name_before_the_log_goes() -> None:
+    """Goal (seed 30595215 of aimed-swaps): `partition.metadata`, its only file, is durable in its
+    place, or a power cut behind the end of the move makes the replica a lost one."""
+    bench = MoveBench()
+    bench.request(2)
+    while str(PARTITION) in bench.names(1):
+        bench.turn()
+    assert f"{PARTITION}/partition.metadata" in bench.disks[2].durable_files()
+
+
 def test_a_copy_alone_does_not_count() -> None:
     """Goal: where the disk with the log is missing, and the metadata names the disk with the copy,
     the copy is known not to be the log."""

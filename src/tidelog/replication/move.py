@@ -29,12 +29,18 @@ class Move:
     """How much the next slice is at most: more of large batches than of small ones."""
     flush_number: int | None = None
     """The flush under way."""
-    flushed_count: int = -1
-    """How many effects of the copy that flush covers, or the last one if none is under way."""
+    flushed: tuple[int, int] | None = None
+    """How many effects and cuts of the copy that flush covers, or the last one if none is under
+    way; see `written`."""
     given_up: str | None = None
     """Why the replica stays where it is; `None` while it moves."""
     then: LogDirectory | None = None
     """Where it is to go when this move has ended."""
+
+    @staticmethod
+    def written(future: FutureLog) -> tuple[int, int]:
+        """How many effects and cuts of the copy there were so far."""
+        return future.effects.count, future.log.ledger.truncation_count
 
     def must_compare(self, log: Log, future: Log) -> bool:
         """Whether the log may have lost what the copy has, since they were compared last."""

@@ -370,7 +370,7 @@ class ReplicaMoves:
             self._make_ready(key, now)
         elif not copying.is_complete(future.log, current):
             self._make_ready(key, now, MOVE_RETRY_MS)
-        elif move.flushed_count != future.effects.count:
+        elif move.flushed != move.written(future):
             self._save_both(partition, move, future)
         elif self._said_of(partition) == move.target.directory_id:
             self._swap(partition, move, now)
@@ -379,12 +379,16 @@ class ReplicaMoves:
 
     def _save_both(self, partition: Partition, move: Move, future: FutureLog) -> None:
         """The copy becomes durable, and before it the name of the log, which may never have had a
-        record. A power cut that left the copy alone would make the replica a lost one."""
+        record. A power cut that left the copy alone would make the replica a lost one. Nor may the
+        checkpoints go on claiming what the copy has given up: once it is the log, a start would
+        miss that."""
         try:
             partition.log.request_flush_of_name()
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return
+        if future.log.ledger.was_truncated:
+            move.target.checkpoint_recovery_points()
         try:
             self._flush(future.log, move, future)
         except StorageError as error:
@@ -402,7 +406,7 @@ class ReplicaMoves:
         move.flush_number = self._flush_number
         subject = MoveFlush(log.topic_partition, self._flush_number)
         future.effects.emit(Flush(future.log.segments.active.file, subject))
-        move.flushed_count = future.effects.count
+        move.flushed = move.written(future)
 
     def _swap(self, partition: Partition, move: Move, now: Instant) -> None:
         """The copy takes the log's place, in this turn. Raises `StorageError` where the directory

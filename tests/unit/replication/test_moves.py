@@ -67,6 +67,26 @@ def test_the_log_serves_until_the_metadata_names_the_new_directory() -> None:
     assert bench.place == 2 and len(bench.records) == 35
 
 
+def test_what_a_copy_gave_up_is_not_missed_once_it_is_the_log() -> None:
+    """Goal (seed 99505752 of aimed-swaps): the copy was saved with more records, which the log has
+    given up since. A power cut right behind the swap."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    target = bench.env.directories.target_of(PARTITION)
+    assert target is not None
+    target.checkpoint_recovery_points()
+    bench.carry_out()
+    bench.log.truncate_to(10)
+    bench.obeys = True
+    while bench.place == 1:
+        bench.turn()
+    bench.restart(power_cut=True)
+    assert bench.place == 2 and len(bench.records) == 10
+
+
 @pytest.mark.parametrize("cut_to", [3, 50])
 def test_a_copy_gives_up_what_the_log_gives_up(
     monkeypatch: pytest.MonkeyPatch, cut_to: int

@@ -61,8 +61,9 @@ demo: $(VENV)/.demo
 
 # What starts no nodes and no Spark runs in several processes.
 PURE := tests/unit tests/scripts tests/history tests/differential tests/tidy tests/sim tests/fuzz
-# What starts nodes mostly waits for them, so it runs beside Spark, which computes.
-NODES := tests/process tests/chaos
+# What starts nodes mostly waits for them, so it runs beside Spark, which computes. The examples make
+# both take as long.
+NODES := tests/process tests/chaos tests/examples
 TEST_JOBS ?= 2
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(PURE) $(PYTEST_ARGS)

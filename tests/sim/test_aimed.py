@@ -149,4 +149,5 @@ def test_the_same_seed_is_the_same_run_at_every_level_of_the_trace():
 def test_a_former_log_that_goes_too_early_is_missed():
     """Goal: a power cut between the new name of a copy and its flush. Random power cuts miss it."""
     safeguard = next(one for one in SAFEGUARDS if one.name == "former-logs-stay")
-    assert ablate(safeguard, range(1, 11)).violated == "NoFalseLoss"
+    # What the copy lacks was committed, or the copy is not there.
+    assert ablate(safeguard, range(1, 11)).violated in ("CommittedIsDurable", "NoFalseLoss")

@@ -8,7 +8,8 @@ to the end of the prefix that both have (`reconcile`), which the epochs show: tw
 same epoch at an offset have the same records up to there (`LogMatching`).
 
 What is below the start of the original cannot be compared any more; a copy that would have to be
-cut at or below its own start keeps nothing, as a follower's log.
+cut at or below its own start keeps nothing, as a follower's log. Nor does one that begins above the
+original: that was cut below its start, or a crash has undone a log start that was saved here.
 
 Compaction of the original would break this: the copy could have a value whose tombstone it misses.
 So a log is not cleaned while it moves.
@@ -31,7 +32,7 @@ def reconcile(future: Log, current: Log) -> bool:
     returns whether the two agree now. Raises `StorageError`, and `LogDamaged` where the copy is
     damaged. A copy that a crash finds on the way is one that reads as damaged, and goes."""
     start = current.log_start_offset
-    if future.log_end_offset <= start:
+    if not future.log_start_offset <= start < future.log_end_offset:
         return _restart(future, start)
     while future.log_end_offset > future.log_start_offset:
         epoch = future.latest_epoch

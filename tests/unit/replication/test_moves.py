@@ -138,6 +138,41 @@ def test_a_log_that_begins_anew_is_copied_anew(monkeypatch: pytest.MonkeyPatch) 
     assert bench.place == 2 and bench.log.log_start_offset == bench.log.log_end_offset == 1000
 
 
+@pytest.mark.parametrize("records", [0, 10])
+def test_a_log_that_begins_anew_below_its_copy_is_copied_anew(records: int) -> None:
+    """Goal: no move goes on for ever because the copy lacks what lies below its own start. A leader
+    that was elected unclean had the log cut below its start."""
+    bench = MoveBench()
+    bench.obeys = False
+    bench.log.truncate_fully_and_start_at(20)
+    bench.append(records)
+    bench.request(2)
+    bench.turns(10)
+    bench.log.truncate_to(5)
+    bench.append(40)
+    bench.obeys = True
+    expected = bench.records
+    assert bench.ends_on(2) and bench.records == expected
+
+
+def test_a_copy_is_made_anew_that_a_crash_leaves_with_a_later_start() -> None:
+    """Goal: the move ends where only the disk of the copy has saved the log start."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    bench.log.maybe_raise_log_start_offset(20)
+    bench.turns(5)
+    bench.env.directories.online[2].checkpoint_recovery_points()
+    bench.env.directories.online[2].checkpoint_log_start_offsets()
+    bench.carry_out()
+    bench.restart()
+    assert bench.log.log_start_offset == 0 and copied_to(bench) == 30
+    bench.obeys = True
+    assert bench.ends_on(2) and len(bench.records) == 30
+
+
 @pytest.mark.parametrize("turns", [3, 400])
 def test_a_move_is_taken_back(monkeypatch: pytest.MonkeyPatch, turns: int) -> None:
     """Whether the metadata names the new directory already or not."""

@@ -331,7 +331,7 @@ class ReplicaMoves:
                 return MOVE_BYTES_PER_TURN
             copying.follow_bounds(future, current)
         except (StorageError, CorruptBatch) as error:
-            self._fail_copy(partition, move, error)
+            self._fail_copy(partition, move, error, now)
             return None
         try:
             if future.log_end_offset < current.log_end_offset:
@@ -345,7 +345,7 @@ class ReplicaMoves:
                 copying.copy_some(data, future)
             copying.follow_bounds(future, current)
         except (StorageError, CorruptBatch) as error:
-            self._fail_copy(partition, move, error)
+            self._fail_copy(partition, move, error, now)
             return None
         move.copied_bytes += len(data)
         self._env.throttles.moves.record(len(data), now)
@@ -357,9 +357,11 @@ class ReplicaMoves:
         return price
 
     def _fail_copy(
-        self, partition: Partition, move: Move, error: StorageError | CorruptBatch
+        self, partition: Partition, move: Move, error: StorageError | CorruptBatch, now: Instant
     ) -> None:
         self._give_up(partition.topic_partition, move, str(error))
+        # The copy goes also where nothing of the replica changes any more.
+        self._make_ready(partition.topic_partition, now)
         if isinstance(error, LogDamaged):
             move.then = move.target
 
@@ -371,13 +373,13 @@ class ReplicaMoves:
         elif not copying.is_complete(future.log, current):
             self._make_ready(key, now, MOVE_RETRY_MS)
         elif move.flushed != move.written(future):
-            self._save_both(partition, move, future)
+            self._save_both(partition, move, future, now)
         elif self._said_of(partition) == move.target.directory_id:
             self._swap(partition, move, now)
         else:
             self._reports.report(key, partition.topic_id, move.target.directory_id)
 
-    def _save_both(self, partition: Partition, move: Move, future: FutureLog) -> None:
+    def _save_both(self, partition: Partition, move: Move, future: FutureLog, now: Instant) -> None:
         """The copy becomes durable, and before it the name of the log, which may never have had a
         record. A power cut that left the copy alone would make the replica a lost one. Nor may the
         checkpoints go on claiming what the copy has given up: once it is the log, a start would
@@ -392,7 +394,7 @@ class ReplicaMoves:
         try:
             self._flush(future.log, move, future)
         except StorageError as error:
-            self._fail_copy(partition, move, error)
+            self._fail_copy(partition, move, error, now)
 
     def _said_of(self, partition: Partition) -> Uuid:
         image = partition.image

@@ -128,8 +128,12 @@ class MoveBench:
 
     def tick(self) -> None:
         """One tick; what it asks for is still to be done."""
-        self.now = Instant(self.now + 1)
         self.moves.on_changed({self.partition: None}, self.now)
+        self.work()
+
+    def work(self) -> None:
+        """One tick in which nothing of the replica has changed."""
+        self.now = Instant(self.now + 1)
         self.moves.work(self.now)
         self.moves.check()
         finish(self.env.directories.forget_renamed())

@@ -209,6 +209,20 @@ def test_a_full_disk_leaves_the_replica_where_it_is(monkeypatch: pytest.MonkeyPa
     assert "no space left" in given_up.reason
 
 
+def test_a_copy_that_is_given_up_goes_also_if_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Goal: a copy for which a disk has no room does not keep that full for as long as nobody
+    writes to the replica, and one that is damaged is made anew."""
+    bench = under_way(monkeypatch)
+    bench.disks[2].capacity_bytes = bench.disks[2].used_bytes + 500
+    for _ in range(20):
+        bench.work()
+        bench.carry_out()
+        bench.env.directories.clear_renamed(4)
+    assert bench.place == 1 and bench.names(2) == []
+
+
 def test_a_throttle_bounds_what_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = under_way(monkeypatch)
     bench.env.throttles.moves.rate = 5000

@@ -383,16 +383,20 @@ class ReplicaMoves:
         """The copy becomes durable, and before it the name of the log, which may never have had a
         record. A power cut that left the copy alone would make the replica a lost one. Nor may the
         checkpoints go on claiming what the copy has given up: once it is the log, a start would
-        miss that."""
+        miss that, or drop what lies below a former log start. A log start that was saved of the
+        log is saved of the copy, or what was deleted would come back."""
         try:
             partition.log.request_flush_of_name()
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return
-        if future.log.ledger.was_truncated:
+        log = future.log
+        if log.ledger.was_truncated:
             move.target.checkpoint_recovery_points()
+        if log.ledger.was_truncated or log.log_start_offset > log.segments.first_base_offset:
+            move.target.checkpoint_log_start_offsets()
         try:
-            self._flush(future.log, move, future)
+            self._flush(log, move, future)
         except StorageError as error:
             self._fail_copy(partition, move, error, now)
 

@@ -437,6 +437,46 @@ def test_gaps_move_with_their_log(power_cut: bool) -> None:
     assert bench.log.log_end_offset == 10
 
 
+def raised(log_start: int) -> MoveBench:
+    """A complete copy of a log whose start has risen behind the start of the copy."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    bench.log.maybe_raise_log_start_offset(log_start)
+    bench.turns(20)
+    bench.env.directories.online[1].checkpoint_log_start_offsets()
+    bench.carry_out()
+    return bench
+
+
+def test_a_log_start_moves_with_its_log() -> None:
+    """Goal: a kill behind the end of the move does not bring records back whose deletion was
+    durable in the former directory."""
+    bench = raised(20)
+    bench.obeys = True
+    assert bench.ends_on(2)
+    bench.restart()
+    assert bench.log.log_start_offset == 20
+
+
+def test_a_former_log_start_does_not_count_for_what_a_copy_has_below() -> None:
+    """Goal: the copy's directory has saved a log start, and the log was cut below it since. A power
+    cut behind the move emptied the log, which begins below what was saved."""
+    bench = raised(20)
+    bench.env.directories.online[2].checkpoint_log_start_offsets()
+    bench.carry_out()
+    bench.log.truncate_to(5)
+    bench.begin_term()
+    bench.append(10)
+    bench.obeys = True
+    assert bench.ends_on(2)
+    expected = bench.records
+    bench.restart(power_cut=True)
+    assert bench.records == expected and len(expected) == 10
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_former_directorys_log_start_does_not_count_for_the_new_one(
     monkeypatch: pytest.MonkeyPatch, seed: int

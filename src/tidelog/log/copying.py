@@ -12,7 +12,7 @@ cut at or below its own start keeps nothing, as a follower's log. Nor does one t
 original: that was cut below its start, or a crash has undone a log start that was saved here.
 
 Compaction of the original would break this: the copy could have a value whose tombstone it misses.
-So a log is not cleaned while it moves.
+So a log is not cleaned while it moves, and a copy that a start finds of a cleaned one is made anew.
 """
 
 from typing import Final
@@ -27,12 +27,13 @@ from tidelog.records.batch import batch_size_at
 _ANY_EPOCH: Final = (1 << 31) - 1
 
 
-def reconcile(future: Log, current: Log) -> bool:
+def reconcile(future: Log, current: Log, *, anew: bool = False) -> bool:
     """Cuts the copy where it leaves the original, or a few segments from its end on the way there;
     returns whether the two agree now. Raises `StorageError`, and `LogDamaged` where the copy is
-    damaged. A copy that a crash finds on the way is one that reads as damaged, and goes."""
+    damaged. A copy that a crash finds on the way is one that reads as damaged, and goes. With
+    `anew` nothing of it is kept."""
     start = current.log_start_offset
-    if not future.log_start_offset <= start < future.log_end_offset:
+    if anew or not future.log_start_offset <= start < future.log_end_offset:
         return _restart(future, start)
     while future.log_end_offset > future.log_start_offset:
         epoch = future.latest_epoch

@@ -20,6 +20,8 @@ class Move:
     """The copy; `None` before it is made, and when it has taken the log's place."""
     source: LogDirectory | None = None
     """The former directory, once the copy has taken the log's place."""
+    is_stale: bool = False
+    """Whether the log may have been compacted since the copy was made: nothing of that is kept."""
     log: Log | None = None
     """The log with which the copy was compared last."""
     cut_count: int = -1

@@ -38,7 +38,8 @@ reason above.
 `MovesComplete`: a copy that takes a log's place has the same offsets, from the log start to the
 log end, and the same high watermark.
 
-While a replica moves its log is not compacted (`cleaning`). No move begins while one of the
+While a replica moves its log is not compacted (`cleaning`). A start finds the copy of one that was
+compacted, perhaps since, and makes it anew, under the same name. No move begins while one of the
 directories is offline, as in Kafka: the copy of a former move may be there.
 
 Source: KIP-113, KIP-858; Kafka's `ReplicaAlterLogDirsThread`.
@@ -202,7 +203,9 @@ class ReplicaMoves:
         if future.log.topic_id != partition.topic_id:
             self._guarded(lambda: directories.drop_future(key))
             return
-        self._moves[key] = Move(target, now, future)
+        # A cleaner may have been there while the directory of the copy was missing.
+        is_stale = partition.log.cleaned_to >= 0
+        self._moves[key] = Move(target, now, future, is_stale=is_stale)
         self._note_begin(partition, self._moves[key])
         self._make_ready(key, now)
 
@@ -325,10 +328,12 @@ class ReplicaMoves:
         cannot be done."""
         current, data = partition.log, b""
         try:
-            if move.must_compare(current, future) and not copying.reconcile(future, current):
-                # The rest of what the copy has too much goes in the turns that follow.
-                move.log = None
-                return MOVE_BYTES_PER_TURN
+            if move.must_compare(current, future):
+                if not copying.reconcile(future, current, anew=move.is_stale):
+                    # The rest of what the copy has too much goes in the turns that follow.
+                    move.log = None
+                    return MOVE_BYTES_PER_TURN
+                move.is_stale = False
             copying.follow_bounds(future, current)
         except (StorageError, CorruptBatch) as error:
             self._fail_copy(partition, move, error, now)

@@ -12,6 +12,10 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace, TraceList
+from tidelog.log.cleaning.choosing import cleanable_part
+from tidelog.log.cleaning.offset_map import OffsetMap
+from tidelog.log.cleaning.round import CleaningRound
+from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
@@ -51,6 +55,8 @@ class MoveBench:
         self.obeys = True
         self.now = Instant(0)
         self.epoch = 0
+        # The round of cleaning under way.
+        self.round: CleaningRound | None = None
         self.open()
         self.env.directories.create(PARTITION, TOPIC_ID, self.config, IDS[1])
         self.host()
@@ -182,10 +188,31 @@ class MoveBench:
         match subject:
             case RenamesForgotten():
                 self.env.directories.on_renames_forgotten(subject)
+            case CleanedFlush() if self.round is not None:
+                self.round.on_flushed(subject)
             case MoveFlush() | LogFlush(is_future=True):
                 self.moves.on_flushed(subject, self.now)
             case LogFlush() if subject.topic_partition in logs:
                 logs[subject.topic_partition].on_flushed(subject)
+
+    def clean(self) -> None:
+        """Compacts the log in service."""
+        part = cleanable_part(self.log, WALL_MS)
+        assert part is not None
+        self.round = CleaningRound(
+            self.log,
+            part,
+            OffsetMap(20_000, 1.0),
+            number=1,
+            wall_ms=WALL_MS,
+            buffer_bytes=1000,
+            put_aside=lambda _: None,
+        )
+        while not self.round.is_over:
+            self.round.step(100)
+            self.carry_out()
+        self.env.directories.checkpoint_cleaned()
+        self.carry_out()
 
     def restart(self, prng: Prng | None = None, *, power_cut: bool = False) -> None:
         """The process dies, and perhaps the machine; another one opens the disks."""
@@ -193,6 +220,10 @@ class MoveBench:
             if power_cut:
                 disk.crash(prng)
         self.open()
+        self.begin_process()
+
+    def begin_process(self) -> None:
+        """The replica leads again, in the next epoch."""
         self.epoch += 1
         self.host()
 

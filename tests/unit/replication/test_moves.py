@@ -412,6 +412,26 @@ def test_a_directory_that_failed_in_this_turn_is_not_moved_from() -> None:
     assert turns > 2
 
 
+def test_a_copy_does_not_go_on_behind_what_was_cleaned_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Goal: no deleted key comes back. The log was compacted while the disk with a part of it was
+    missing, and its tombstones may be gone; the copy had what they delete."""
+    bench = under_way(monkeypatch)
+    bench.configure(cleanup_policy=frozenset({"compact"}))
+    bench.log.request_flush()
+    bench.carry_out()
+    bench.open(offline=(2,))
+    bench.begin_process()
+    bench.append()
+    bench.clean()
+    bench.restart()
+    bench.append()
+    expected = bench.records
+    assert len(expected) < 20 and copied_to(bench) > 2
+    assert bench.ends_on(2) and bench.records == expected
+
+
 @pytest.mark.parametrize("power_cut", [False, True])
 def test_gaps_move_with_their_log(power_cut: bool) -> None:
     """The process dies when the former log has its last name, and before any checkpoint of the new

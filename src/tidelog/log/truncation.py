@@ -105,7 +105,9 @@ def truncate_fully_and_start_at(
     for segment in state.segments:
         segment.delete()
     state.snapshots.drop_outside(0, -1)
-    state.segments.restart(Segment(state.env.disk, state.path, offset, state.config))
+    segment = Segment(state.env.disk, state.path, offset, state.config)
+    segment.batches.contiguous &= state.cleaned_to < 0
+    state.segments.restart(segment)
     state.tail.clear()
     state.epochs.clear()
     state.producers.clear(offset)

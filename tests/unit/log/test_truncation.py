@@ -10,7 +10,7 @@ from tidelog.config import LogConfig
 from tidelog.log.rolling import request_flush
 from tidelog.log.values import AppendOrigin
 from tidelog.model import EpochEndOffset
-from tidelog.records.batch import iter_headers
+from tidelog.records.batch import iter_headers, stamp
 from tidelog.records.control import EndTxnMarker, build_end_txn_marker
 
 
@@ -175,3 +175,16 @@ def test_a_cut_finds_the_transaction_of_a_forgotten_producer() -> None:
     bench.log.truncate_to(2)
     assert (bench.log.high_watermark, bench.log.last_stable_offset) == (2, 0)
     bench.log.check()
+
+
+def test_a_log_that_begins_anew_may_have_gaps_if_it_had() -> None:
+    """Goal: what a leader sends that was compacted once is not taken for damage where the log began
+    anew when it knew of gaps, and its policy is another one by now."""
+    bench = LogBench()
+    for base_offset in (0, 5, 6):
+        bench.log.append_as_follower(stamp(batch(), base_offset, 0), 0)
+    bench.log.truncate_fully_and_start_at(20)
+    for base_offset in (20, 25, 26):
+        bench.log.append_as_follower(stamp(batch(), base_offset, 0), 0)
+    bench.log.verify()
+    assert len(read_all(bench.log)) == 3 * len(batch())

@@ -158,6 +158,9 @@ class Roles:
         if partition is not None and partition.offline is None:
             self._reconfigure(partition)
             self.quarantine.reports.compare(key, topic_id, image)
+        elif partition is not None and self.env.directories.of(key) is None:
+            # A report may have arrived after its directory failed.
+            self._report_loss(decision)
         return partition
 
     def _settle(self, decision: Host) -> None:
@@ -208,7 +211,7 @@ class Roles:
         """Whether the replica's log may be in a directory that is offline: then none takes its
         place, and none that a move has left here. Reports the replica as lost where the controller
         counts on it."""
-        key, topic_id, image = decision
+        key, _, image = decision
         directories, said = self.env.directories, image.directory_of(self.env.node_id)
         is_awaited = bool(directories.offline) and may_come_back(image, self.env.node_id)
         if key in directories.logs:
@@ -216,10 +219,16 @@ class Roles:
             return is_awaited and directories.may_be_offline(said)
         if not is_awaited and not directories.has_lost_original(key, said):
             return directories.place_of(said) is None
-        if said != LOST_DIRECTORY and not directories.may_be_offline(said):
-            # It is counted among the logs of a directory that is in service, or of none.
-            self.quarantine.reports.report(key, topic_id, LOST_DIRECTORY)
+        self._report_loss(decision)
         return True
+
+    def _report_loss(self, decision: Host) -> None:
+        """A replica cannot be reached. Reports it if it is counted among the logs of a directory
+        that is in service, or of none."""
+        key, topic_id, image = decision
+        said = image.directory_of(self.env.node_id)
+        if said != LOST_DIRECTORY and not self.env.directories.may_be_offline(said):
+            self.quarantine.reports.report(key, topic_id, LOST_DIRECTORY)
 
     def _may_be_of_former_topic(self, log: Log, decision: Host) -> bool:
         """Whether nothing shows whose records a log has, and a leader can send the right ones."""
@@ -355,6 +364,9 @@ class Roles:
         said = ZERO_UUID if image is None else image.directory_of(self.env.node_id)
         if said != directory.directory_id:
             self.quarantine.reports.report(key, partition.topic_id, LOST_DIRECTORY)
+        else:
+            # That its copy is complete in another one, if it moves.
+            self.quarantine.reports.forget(key)
 
 
 def _of_later_epoch(log: Log, leader_epoch: int) -> LogDamaged:

@@ -6,7 +6,12 @@ from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.directories import LogDirectories, OfflineDirectory
-from tidelog.metadata.records import PartitionRecord, TopicRecord
+from tidelog.metadata.records import (
+    MetadataRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    TopicRecord,
+)
 from tidelog.model import LOST_DIRECTORY, NO_LEADER, ZERO_TOPIC_ID, ZERO_UUID, TopicPartition, Uuid
 from tidelog.replication.messages import DirectoryOffline, LogDirFailed, SendAssignReplicas
 from tidelog.replication.partition import Role
@@ -131,9 +136,10 @@ class Host:
     def __init__(
         self, bench: MoveBench, said: Uuid, *, leader: int = NO_LEADER, leader_epoch: int = 9
     ) -> None:
-        directories, trace, feed = bench.env.directories, Trace(bench.trace), MetadataFeed()
-        replicas = Replicas(node_id=1, directories=directories, config=CONFIG, trace=trace)
-        replicas.broker_epoch = feed.register(1)
+        directories, trace = bench.env.directories, Trace(bench.trace)
+        self.feed, self.now = MetadataFeed(), bench.now
+        self.replicas = Replicas(node_id=1, directories=directories, config=CONFIG, trace=trace)
+        self.replicas.broker_epoch = self.feed.register(1)
         record = PartitionRecord(
             partition_id=PARTITION.partition,
             topic_id=TOPIC_ID,
@@ -144,13 +150,19 @@ class Host:
             partition_epoch=leader_epoch,
             directories=(said, ELSEWHERE),
         )
-        feed.write(TopicRecord(name=PARTITION.topic, topic_id=TOPIC_ID), record)
-        feed.publish(1, replicas, bench.now)
-        replicas.end_tick(bench.now)
-        sent = [each for each in replicas.take_outputs() if isinstance(each, SendAssignReplicas)]
         # What it reports of the replica's place.
-        self.reported = [place.directory_id for each in sent for place in each.assignments]
-        self.has_replica = PARTITION in replicas.partitions
+        self.reported: list[Uuid] = []
+        self.follow(TopicRecord(name=PARTITION.topic, topic_id=TOPIC_ID), record)
+        self.has_replica = PARTITION in self.replicas.partitions
+
+    def follow(self, *records: MetadataRecord) -> None:
+        """One turn, with new metadata."""
+        self.feed.write(*records)
+        self.feed.publish(1, self.replicas, self.now)
+        self.replicas.end_tick(self.now)
+        for output in self.replicas.take_outputs():
+            if isinstance(output, SendAssignReplicas):
+                self.reported += [place.directory_id for place in output.assignments]
 
 
 def without_disk(bench: MoveBench, number: int) -> MoveBench:
@@ -217,3 +229,37 @@ def test_a_former_log_is_not_taken_for_the_replica_while_its_disk_is_missing() -
     # The disk is back.
     bench.restart()
     assert bench.place == 2 and bench.log.log_end_offset == 12
+
+
+def test_a_copy_is_not_reported_once_the_disk_of_its_log_is_dead() -> None:
+    """Goal: the controller does not count a replica among those of another disk, where it is
+    not."""
+    bench = MoveBench()
+    bench.append(5)
+    host = Host(bench, IDS[1], leader=1)
+    host.replicas.moves.request(PARTITION, bench.disks[2].root, host.now)
+    host.replicas._quarantine.reports.report(PARTITION, TOPIC_ID, IDS[2])
+    directories = bench.env.directories
+    directories.fail(directories.online[1], "input/output error")
+    host.follow()
+    assert host.reported == []
+
+
+def test_a_replica_is_lost_although_a_late_report_places_it_on_another_disk() -> None:
+    """Goal: it does not lead for ever on paper. The disk of the log dies while the report is under
+    way that says where its complete copy is: the controller takes that over, and counts the replica
+    no more among those of the dead disk."""
+    bench = MoveBench()
+    bench.append(5)
+    host = Host(bench, IDS[1], leader=1)
+    assert host.has_replica
+    directories = bench.env.directories
+    directories.fail(directories.online[1], "input/output error")
+    number = PARTITION.partition
+    host.follow(PartitionChangeRecord(partition_id=number, topic_id=TOPIC_ID, isr=(1, 2)))
+    assert host.reported == []
+    moved = PartitionChangeRecord(
+        partition_id=number, topic_id=TOPIC_ID, directories=(IDS[2], ELSEWHERE)
+    )
+    host.follow(moved)
+    assert host.reported == [LOST_DIRECTORY]

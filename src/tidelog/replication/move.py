@@ -1,6 +1,6 @@
 """One replica on its way to another log directory, and how far it is (`moves.py`)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidelog.env.instant import Instant
 from tidelog.limits import MOVE_FIRST_BYTES
@@ -29,11 +29,10 @@ class Move:
     copied_bytes: int = 0
     slice_bytes: int = MOVE_FIRST_BYTES
     """How much the next slice is at most: more of large batches than of small ones."""
-    flush_number: int | None = None
-    """The flush under way."""
+    flushes: set[int] = field(default_factory=set)
+    """The flushes under way, by number."""
     flushed: tuple[int, int] | None = None
-    """How many effects and cuts of the copy that flush covers, or the last one if none is under
-    way; see `written`."""
+    """How many effects and cuts of the copy the newest flush of it covers; see `written`."""
     given_up: str | None = None
     """Why the replica stays where it is; `None` while it moves."""
     then: LogDirectory | None = None

@@ -48,7 +48,7 @@ Source: KIP-113, KIP-858; Kafka's `ReplicaAlterLogDirsThread`.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tidelog.env.effects import Flush
+from tidelog.env.effects import EffectQueue, Flush
 from tidelog.env.instant import Instant
 from tidelog.errors import CorruptBatch, ErrorCode, LogDamaged, StorageError
 from tidelog.limits import (
@@ -78,7 +78,7 @@ _STEP_PRICE: Final = MOVE_BYTES_PER_TURN // MOVE_STEPS_PER_TURN
 
 
 class MoveFlush(NamedTuple):
-    """Subject of the `Flush` behind all other effects of a copy."""
+    """Subject of the `Flush` behind all other effects of a copy, or of its log."""
 
     topic_partition: TopicPartition
     number: int
@@ -223,8 +223,8 @@ class ReplicaMoves:
         if isinstance(subject, LogFlush):
             if move is not None and move.future is not None:
                 move.future.log.on_flushed(subject)
-        elif move is not None and move.flush_number == subject.number:
-            move.flush_number = None
+        elif move is not None and subject.number in move.flushes:
+            move.flushes.remove(subject.number)
             self._make_ready(key, now)
 
     # Turns -------------------------------------------------------------------------------------
@@ -276,7 +276,7 @@ class ReplicaMoves:
 
     def _step(self, key: TopicPartition, move: Move, now: Instant) -> int:
         """Takes the next steps of a move; returns the price of what that has copied."""
-        if move.flush_number is not None:
+        if move.flushes:
             return 0
         if move.source is not None:
             self._end(key, move, move.source, now)
@@ -390,11 +390,15 @@ class ReplicaMoves:
         checkpoints go on claiming what the copy has given up: once it is the log, a start would
         miss that, or drop what lies below a former log start. A log start that was saved of the
         log is saved of the copy, or what was deleted would come back."""
+        current = partition.log
         try:
-            partition.log.request_flush_of_name()
+            current.request_flush_of_name()
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
             return
+        if not current.recovery_point:
+            # That of the copy, on another disk, does not show that this one is durable.
+            self._await(current, move, current.env.effects)
         log = future.log
         if log.ledger.was_truncated:
             move.target.checkpoint_recovery_points()
@@ -413,11 +417,15 @@ class ReplicaMoves:
         """Asks for an answer when all effects of the copy are carried out. No path of it may change
         before, and nothing more may be asked for meanwhile. Raises `StorageError`."""
         log.request_flush_of_name()
-        self._flush_number += 1
-        move.flush_number = self._flush_number
-        subject = MoveFlush(log.topic_partition, self._flush_number)
-        future.effects.emit(Flush(future.log.segments.active.file, subject))
+        self._await(log, move, future.effects)
         move.flushed = move.written(future)
+
+    def _await(self, log: Log, move: Move, effects: EffectQueue) -> None:
+        """The move goes on when what was asked for of this log is done."""
+        self._flush_number += 1
+        move.flushes.add(self._flush_number)
+        subject = MoveFlush(log.topic_partition, self._flush_number)
+        effects.emit(Flush(log.segments.active.file, subject))
 
     def _swap(self, partition: Partition, move: Move, now: Instant) -> None:
         """The copy takes the log's place, in this turn. Raises `StorageError` where the directory

@@ -55,6 +55,8 @@ class MoveBench:
         self.obeys = True
         self.now = Instant(0)
         self.epoch = 0
+        # Disks that do not get to what they are asked for.
+        self.hanging: set[int] = set()
         # The round of cleaning under way.
         self.round: CleaningRound | None = None
         self.open()
@@ -177,6 +179,8 @@ class MoveBench:
         for effect in self.effects.take():
             number, work = (effect.disk, effect.work) if isinstance(effect, OnDisk) else (0, effect)
             assert isinstance(work, Flush | Replace)
+            if number in self.hanging:
+                continue
             if isinstance(work, Flush):
                 self.disks[number].sync(work.file)
             else:

@@ -368,6 +368,21 @@ def test_a_log_without_records_has_a_durable_name_before_its_copy_counts() -> No
     assert bench.ends_on(2)
 
 
+@pytest.mark.parametrize("records", [0, 5])
+def test_a_log_has_a_durable_name_before_its_copy_is_reported(records: int) -> None:
+    """Goal: the disk of the log hangs, and its flushes wait. Disks keep no order among each other,
+    so that of the copy proves nothing: a power cut left the copy alone, and a lost replica."""
+    bench = MoveBench()
+    bench.append(records)
+    bench.hanging = {1}
+    bench.request(2)
+    bench.turns(30)
+    assert bench.said == IDS[1]
+    bench.hanging.clear()
+    bench.restart()
+    assert bench.ends_on(2)
+
+
 def test_a_copy_without_records_has_a_durable_name_before_the_log_goes() -> None:
     """Goal (seed 30595215 of aimed-swaps): `partition.metadata`, its only file, is durable in its
     place, or a power cut behind the end of the move makes the replica a lost one."""

@@ -29,6 +29,8 @@ class Move:
     copied_bytes: int = 0
     slice_bytes: int = MOVE_FIRST_BYTES
     """How much the next slice is at most: more of large batches than of small ones."""
+    claimed_cut: int = -1
+    """The newest cut of the copy above which its directory's checkpoints claim nothing."""
     flushes: set[int] = field(default_factory=set)
     """The flushes under way, by number."""
     flushed: tuple[int, int] | None = None
@@ -48,3 +50,8 @@ class Move:
         before, now = (self.log, self.cut_count), (log, log.ledger.truncation_count)
         self.log, self.cut_count = now
         return before != now or future.log_end_offset < log.log_start_offset
+
+    def has_unclaimed_cut(self, future: Log) -> bool:
+        """Whether the copy was cut since this was asked last."""
+        before, self.claimed_cut = self.claimed_cut, future.ledger.truncation_count
+        return future.ledger.was_truncated and self.claimed_cut != before

@@ -323,9 +323,17 @@ class ReplicaMoves:
             )
         )
 
+    def _claim_cut(self, move: Move, future: Log) -> None:
+        """Nothing is copied behind a cut while the checkpoints claim what was there before: a start
+        would take it for durable, and drop what lies below a former log start."""
+        assert move.future is not None, f"{future.topic_partition} has no copy"
+        move.target.checkpoint_recovery_points()
+        move.target.checkpoint_log_start_offsets()
+        self._await(future, move, move.future.effects)
+
     def _copy(self, partition: Partition, move: Move, future: Log, now: Instant) -> int | None:
         """Copies a slice of what the copy lacks; returns its price in bytes, `None` where that
-        cannot be done."""
+        cannot be done, or not yet."""
         current, data = partition.log, b""
         try:
             if move.must_compare(current, future):
@@ -334,6 +342,9 @@ class ReplicaMoves:
                     move.log = None
                     return MOVE_BYTES_PER_TURN
                 move.is_stale = False
+            if move.has_unclaimed_cut(future):
+                self._claim_cut(move, future)
+                return None
             copying.follow_bounds(future, current)
         except (StorageError, CorruptBatch) as error:
             self._fail_copy(partition, move, error, now)
@@ -386,10 +397,8 @@ class ReplicaMoves:
 
     def _save_both(self, partition: Partition, move: Move, future: FutureLog, now: Instant) -> None:
         """The copy becomes durable, and before it the name of the log, which may never have had a
-        record. A power cut that left the copy alone would make the replica a lost one. Nor may the
-        checkpoints go on claiming what the copy has given up: once it is the log, a start would
-        miss that, or drop what lies below a former log start. A log start that was saved of the
-        log is saved of the copy, or what was deleted would come back."""
+        record. A power cut that left the copy alone would make the replica a lost one. A log start
+        that was saved of the log is saved of the copy, or what was deleted would come back."""
         current = partition.log
         try:
             current.request_flush_of_name()
@@ -400,9 +409,7 @@ class ReplicaMoves:
             # That of the copy, on another disk, does not show that this one is durable.
             self._await(current, move, current.env.effects)
         log = future.log
-        if log.ledger.was_truncated:
-            move.target.checkpoint_recovery_points()
-        if log.ledger.was_truncated or log.log_start_offset > log.segments.first_base_offset:
+        if log.log_start_offset > log.segments.first_base_offset:
             move.target.checkpoint_log_start_offsets()
         try:
             self._flush(log, move, future)

@@ -87,6 +87,32 @@ def test_what_a_copy_gave_up_is_not_missed_once_it_is_the_log() -> None:
     assert bench.place == 2 and len(bench.records) == 10
 
 
+def test_a_start_does_not_take_for_durable_what_a_copy_has_behind_a_cut() -> None:
+    """Goal: the directory of the copy claimed what that had before it was cut. The process dies
+    before what was copied since is durable; a start took that for durable, it was never flushed,
+    and a power cut behind the move took it."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    bench.env.directories.online[2].checkpoint_recovery_points()
+    bench.carry_out()
+    bench.log.truncate_to(5)
+    bench.begin_term()
+    bench.append(40)
+    bench.hanging = {2}
+    bench.turns(20)
+    bench.hanging.clear()
+    expected = bench.records
+    bench.restart()
+    bench.obeys = True
+    bench.request(2)
+    assert bench.ends_on(2) and bench.records == expected
+    bench.restart(power_cut=True)
+    assert bench.records == expected
+
+
 @pytest.mark.parametrize("cut_to", [3, 50])
 def test_a_copy_gives_up_what_the_log_gives_up(
     monkeypatch: pytest.MonkeyPatch, cut_to: int

@@ -93,6 +93,8 @@ class LogDirectories:
         self.metadata = online[0]
         # Directories in service, and the others, by number.
         self.online = dict(online)
+        # All that were ever in service.
+        self._known = list(online.values())
         self.offline = dict(offline)
         # Whether other logs may be beside the metadata log.
         self._first_takes_logs = first_takes_logs
@@ -295,7 +297,11 @@ class LogDirectories:
             directory = preferred
         self._drop_copies(key)
         with self._using(directory):
-            return directory.create(key, topic_id, config)
+            log = directory.create(key, topic_id, config)
+        if len(self._known) > 1:
+            # Flushes of a former log in another directory may be under way.
+            log.ledger.begin_after(max(each.cut_count_of(key) for each in self._known))
+        return log
 
     def schedule_delete(self, key: TopicPartition) -> None:
         """Takes a log out of service, and its files away later. In a directory that is offline

@@ -27,7 +27,8 @@ Invariants
 - A log is in `logs` exactly while its directory carries its plain name.
 - The recovery point checkpoint never claims more than was flushed when it was emitted.
 - A log is in `logs` or in `damaged`, never in both.
-- A flush that a former log requested never counts for the next log of the same partition.
+- A flush that a former log requested never counts for the next log of the same partition; if that
+  is in another directory, `directories.py` sees to it.
 
 Left out: the lock against a second process (the runtime's disk takes it), and what a node with
 several directories does with them (`directories.py`).
@@ -322,6 +323,11 @@ class LogDirectory:
             log.ledger.begin_after(self._cut_count)
         self.logs[topic_partition] = self._newest = log
         return log
+
+    def cut_count_of(self, topic_partition: TopicPartition) -> int:
+        """At least how often a log of this partition was cut that is here, or was; -1 for none."""
+        log = self.logs.get(topic_partition)
+        return max(self._cut_count, -1 if log is None else log.ledger.truncation_count)
 
     def _sibling_of(self, topic_id: TopicId) -> str | None:
         newest = self._newest

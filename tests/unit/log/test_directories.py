@@ -12,6 +12,7 @@ from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
+from tidelog.log.values import LogFlush
 from tidelog.model import LOST_DIRECTORY, ZERO_UUID, TopicPartition, Uuid
 
 IDS = [Uuid(letter * 16) for letter in (b"a", b"b", b"c")]
@@ -73,6 +74,24 @@ def test_a_directory_that_fails_goes_offline_and_takes_its_logs_along() -> None:
         assert directories.place_of(anywhere) is not None
     # The node cannot go on without the metadata log.
     assert not directories.fail(directories.metadata, "input/output error")
+
+
+def test_flushes_of_a_log_do_not_count_for_the_next_one_on_another_disk() -> None:
+    """Goal: a replica that goes and comes back at once claims nothing that its former log had
+    flushed, whose disk answers late."""
+    disks, key = Disks(), TopicPartition("t", 0)
+    disks.create(0, IDS[1])
+    log = disks.directories.logs[key]
+    log.append_as_leader(batch(), 0, WALL_MS)
+    log.request_flush()
+    late = disks.effects.take()
+    disks.directories.schedule_delete(key)
+    assert disks.create(0, IDS[2]) == 2
+    for effect in late:
+        if isinstance(effect, OnDisk) and isinstance(effect.work, Flush):
+            assert isinstance(effect.work.subject, LogFlush)
+            disks.directories.logs[key].on_flushed(effect.work.subject)
+    assert disks.directories.logs[key].recovery_point == 0
 
 
 def test_effects_name_their_disks_and_a_stop_waits_for_all() -> None:

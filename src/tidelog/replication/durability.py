@@ -96,13 +96,14 @@ class Durability:
             self._env.changed.mark(partition)
 
     def on_flush_failed(self, subject: LogFlush, error: str) -> None:
-        """A flush failed: what was not yet durable is taken to be lost. A copy that moves to the
-        directory of the metadata log ends the node, as any log there."""
-        if subject.is_future:
-            self._env.outbox.emit(LogDirFailed(subject.topic_partition, error))
-            return
+        """A flush to the first directory failed: what was not yet durable is taken to be lost. A
+        copy that moves there ends the node, as any log there, and one that has left it."""
         partition = self._hosted_by(subject)
-        if partition is not None:
+        directories = self._env.directories
+        has_left = directories.of(subject.topic_partition) is not directories.metadata
+        if subject.is_future or (partition is not None and has_left):
+            self._env.outbox.emit(LogDirFailed(subject.topic_partition, error))
+        elif partition is not None:
             self._roles.go_offline(partition, f"flush failed: {error}")
 
     def _hosted_by(self, subject: LogFlush) -> Partition | None:

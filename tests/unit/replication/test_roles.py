@@ -6,6 +6,7 @@ from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.directories import LogDirectories, OfflineDirectory
+from tidelog.log.values import LogFlush
 from tidelog.metadata.records import (
     MetadataRecord,
     PartitionChangeRecord,
@@ -108,19 +109,36 @@ def test_a_device_that_cannot_delete(cluster: Cluster) -> None:
     assert any("log dir failed" in line for line in cluster.lines)
 
 
-def test_two_failures_in_a_directory_in_one_turn_leave_the_node_in_service(
-    cluster: Cluster,
-) -> None:
-    """Seed 56481946: a move failed first, then a replica beside it, and the node stopped."""
-    broker = cluster.brokers[1]
-    bench, trace = LogBench(), Trace(TraceList())
-    directories = LogDirectories({0: bench.directory, 1: broker.directory}, {})
+def on_second_disk(cluster: Cluster) -> LogDirectories:
+    """Another process of broker 1, whose replica is on the second of two disks."""
+    broker, trace = cluster.brokers[1], Trace(TraceList())
+    directories = LogDirectories({0: LogBench().directory, 1: broker.directory}, {})
     broker.replicas = Replicas(node_id=1, directories=directories, config=CONFIG, trace=trace)
     cluster.feed.forget(1)
     broker.replicas.broker_epoch = cluster.feed.register(1)
     cluster.feed.publish(1, broker.replicas, cluster.now)
     assert roles(cluster)[0] is Role.LEADER
     broker.replicas.take_outputs()
+    return directories
+
+
+def test_a_late_failure_of_the_first_disk_is_not_one_of_the_disk_that_a_log_has_moved_to(
+    cluster: Cluster,
+) -> None:
+    """Goal: the node ends, as with any failure of that disk, and no sound disk goes offline."""
+    directories, replicas = on_second_disk(cluster), cluster.brokers[1].replicas
+    topic_id = cluster.feed.image.topics_by_name["orders"].topic_id
+    replicas.on_flush_failed(LogFlush(KEY, topic_id, 1, True, 0), "input/output error", cluster.now)
+    assert [each for each in replicas.take_outputs() if isinstance(each, LogDirFailed)]
+    assert not directories.has_failed and roles(cluster)[0] is Role.LEADER
+
+
+def test_two_failures_in_a_directory_in_one_turn_leave_the_node_in_service(
+    cluster: Cluster,
+) -> None:
+    """Seed 56481946: a move failed first, then a replica beside it, and the node stopped."""
+    broker = cluster.brokers[1]
+    directories = on_second_disk(cluster)
     roles_of = broker.replicas._roles
     directories.fail(broker.directory, "the copy of a log cannot be written")
     roles_of.go_offline(broker.replicas.partitions[KEY], "input/output error")

@@ -351,9 +351,12 @@ class LogDirectories:
         return next((each for each in online if key in each.futures.logs), None)
 
     def has_lost_original(self, key: TopicPartition, said: Uuid) -> bool:
-        """Whether only an unfinished copy of a log is in the directory that the metadata names."""
-        target = self.target_of(key)
-        return target is not None and target.directory_id == said and self.of(key) is None
+        """Whether only an unfinished copy of a log is in the directory that the metadata names, or
+        was there and is damaged."""
+        return self.of(key) is None and any(
+            each.directory_id == said and (key in each.futures.logs or key in each.futures.damaged)
+            for each in self.online.values()
+        )
 
     @property
     def futures(self) -> list[TopicPartition]:
@@ -377,11 +380,12 @@ class LogDirectories:
         return log
 
     def drop_future(self, key: TopicPartition) -> None:
-        """Gives a copy up, if there is one. Raises `StorageError`."""
-        target = self.target_of(key)
-        if target is not None:
-            with self._using(target):
-                target.futures.drop(key)
+        """Gives a copy up, if there is one, or several. Raises `StorageError`."""
+        for directory in list(self.online.values()):
+            directory.futures.damaged.discard(key)
+            if key in directory.futures.logs:
+                with self._using(directory):
+                    directory.futures.drop(key)
 
     def drop_replaced(self, key: TopicPartition) -> None:
         """The copies that have taken a log's place are durable. Raises `StorageError`."""

@@ -89,6 +89,8 @@ class FutureLogs:
         self.replaced: dict[TopicPartition, Checkpoints] = {}
         # Numbers the copies of this process, and voids the flushes of former ones.
         self._number = 0
+        # Copies that were damaged and are gone, until another log takes their original's place.
+        self.damaged: set[TopicPartition] = set()
         # Copies that a start has found and not opened yet, with the names of their directories.
         self._found: dict[TopicPartition, str] = {}
 
@@ -129,6 +131,7 @@ class FutureLogs:
         except LogDamaged as error:
             self._env.trace.event(FutureLogDropped(partition=key, reason=error.message))
             self._renamed.rename(key, DELETE_SUFFIX, name)
+            self.damaged.add(key)
         else:
             self._add(key, log, effects)
 

@@ -436,6 +436,26 @@ def test_a_copy_alone_does_not_count() -> None:
     assert [name for name in bench.names(2) if name.endswith("-future")] == []
 
 
+def test_a_damaged_copy_alone_does_not_count_either() -> None:
+    """Goal: no empty log is made that counts as complete, where an operator has replaced the disk
+    with the log, the metadata names that of the copy, and the start has dropped it."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.request(2)
+    while bench.said != IDS[2]:
+        bench.turn()
+    assert bench.place == 1
+    bench.env.directories.online[2].checkpoint_recovery_points()
+    bench.carry_out()
+    (name,) = bench.names(2)
+    bench.disks[2].flip_bit(f"{name}/{0:020}.log", 8 * 200)
+    bench.open(offline=(1,))
+    directories = bench.env.directories
+    assert directories.futures == [] and directories.has_lost_original(PARTITION, IDS[2])
+    directories.create(PARTITION, TOPIC_ID, bench.config, IDS[2])
+    assert not directories.has_lost_original(PARTITION, IDS[2])
+
+
 def test_a_directory_that_failed_in_this_turn_is_not_moved_from() -> None:
     """Its replicas are not out of service yet, and a step of a move found the log nowhere."""
     for turns in range(12):

@@ -350,6 +350,15 @@ class LogDirectories:
         online = self.online.values()
         return next((each for each in online if key in each.futures.logs), None)
 
+    def keep_future(self, key: TopicPartition, said: Uuid) -> None:
+        """Of several copies, which an operator has brought together, keeps the one in the directory
+        `said` by the metadata, else any. Raises `StorageError`."""
+        found = [each for each in self.online.values() if key in each.futures.logs]
+        found.sort(key=lambda each: each.directory_id != said)
+        for directory in found[1:]:
+            with self._using(directory):
+                directory.futures.drop(key)
+
     def has_lost_original(self, key: TopicPartition, said: Uuid) -> bool:
         """Whether only an unfinished copy of a log is in the directory that the metadata names, or
         was there and is damaged."""

@@ -196,6 +196,7 @@ class ReplicaMoves:
     def _resume(self, partition: Partition, now: Instant) -> None:
         """A former process has begun to move this replica."""
         key, directories = partition.topic_partition, self._env.directories
+        self._guarded(lambda: directories.keep_future(key, self._said_of(partition)))
         target = directories.target_of(key)
         if target is None or directories.of(key) is None:
             return

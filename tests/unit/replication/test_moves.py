@@ -436,6 +436,30 @@ def test_a_copy_alone_does_not_count() -> None:
     assert [name for name in bench.names(2) if name.endswith("-future")] == []
 
 
+def two_copies(monkeypatch: pytest.MonkeyPatch) -> MoveBench:
+    """A move to disk 0 began while an operator had taken disk 2 out, to which one was under way."""
+    bench = under_way(monkeypatch)
+    bench.open(offline=(2,))
+    bench.begin_process()
+    assert bench.request(0) is ErrorCode.NONE
+    bench.turns(3)
+    bench.restart()
+    assert len(bench.env.directories.futures) == 2
+    return bench
+
+
+def test_of_two_copies_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Goal: no copy stays for ever, on a disk to which no move could be made any more."""
+    bench = two_copies(monkeypatch)
+    assert bench.ends_on(0) and bench.request(2) is ErrorCode.NONE and bench.ends_on(2)
+
+
+def test_both_copies_go_with_their_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = two_copies(monkeypatch)
+    bench.env.directories.schedule_delete(PARTITION)
+    assert bench.env.directories.futures == []
+
+
 def test_a_damaged_copy_alone_does_not_count_either() -> None:
     """Goal: no empty log is made that counts as complete, where an operator has replaced the disk
     with the log, the metadata names that of the copy, and the start has dropped it."""

@@ -137,8 +137,10 @@ class FetchAnswers:
             log.announced_end = cut.lowest_end
             self._followed.cutting.append(state)
             return True
+        start = log.log_start_offset
         if not truncate(log, cut, self._env.trace):
             return False
+        self._save_lower_start(log, start)
         self.fetch_on(state)
         return True
 
@@ -147,7 +149,7 @@ class FetchAnswers:
         cut, log = state.cut, state.partition.log
         if cut is None or self._followed.by_key.get(state.key) is not state:
             return
-        end, before = _next_end(log, cut), len(log.segments)
+        end, before, start = _next_end(log, cut), len(log.segments), log.log_start_offset
         try:
             if end is None:
                 truncate(log, cut, self._env.trace)
@@ -156,12 +158,20 @@ class FetchAnswers:
         except (StorageError, LogDamaged) as error:
             self.fail(state, error)
             return
+        self._save_lower_start(log, start)
         gone = before - len(log.segments)
         self._env.work.spend(CUT_WORK + gone * len(SEGMENT_SUFFIXES) * FILE_DELETION_WORK)
         if end is None:
             self.fetch_on(state)
         else:
             self._followed.cutting.append(state)
+
+    def _save_lower_start(self, log: Log, before: int) -> None:
+        """A log that was cut below its start begins lower. A start that finds the former one in the
+        checkpoint would drop what lies below, durable or not."""
+        directory = self._env.directories.of(log.topic_partition)
+        if log.log_start_offset < before and directory is not None:
+            directory.checkpoint_log_start_offsets()
 
     # Phases ---------------------------------------------------------------------------------
 

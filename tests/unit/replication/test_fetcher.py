@@ -10,7 +10,7 @@ from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import FIRST_RECORDS_WORK, REPLICA_WORK_PER_TURN
-from tidelog.log.checkpoint import RECOVERY_POINT_FILE, decode_offsets
+from tidelog.log.checkpoint import LOG_START_FILE, RECOVERY_POINT_FILE, decode_offsets
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
 from tidelog.log.state import UNCUT
@@ -267,6 +267,25 @@ def test_durable_records_are_cut_when_no_checkpoint_claims_them_any_more() -> No
     assert follower.log().log_end_offset == 1
     (wanted,) = follower.sent().request.partitions
     assert wanted.fetch_offset == 1
+
+
+def test_a_log_that_is_cut_below_its_start_has_no_higher_one_on_the_disk() -> None:
+    """Goal: a process that dies behind the cut does not find a log that ends below its start, which
+    it would empty of all that was fetched and flushed since."""
+    follower = durable_follower()
+    log, directory = follower.log(), follower.broker.directory
+    log.update_high_watermark(3)
+    log.maybe_raise_log_start_offset(2)
+    directory.checkpoint_log_start_offsets()
+    follower.broker.effects.take()
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+    _, subject = checkpoint_of(follower)
+    assert isinstance(subject, TruncationsAnnounced)
+    follower.replicas.on_checkpointed(subject, follower.now)
+    assert (log.log_start_offset, log.log_end_offset) == (1, 1)
+    (saved,) = [each for each in follower.broker.effects.take() if isinstance(each, Replace)]
+    assert saved.path == LOG_START_FILE
+    assert decode_offsets(saved.data).get(TopicPartition("orders", 0), 0) <= 1
 
 
 def long_follower() -> Follower:

@@ -14,7 +14,7 @@ from tidelog.env.effects import EffectQueue, Replace
 from tidelog.env.trace import Trace
 from tidelog.log import checkpoint
 from tidelog.log.events import RecoveryPointsMissing
-from tidelog.log.partition_directories import parse_partition_name, renamed_from
+from tidelog.log.partition_directories import future_of, parse_partition_name, renamed_from
 from tidelog.log.values import UNKNOWN_END, Checkpoints, HighWatermarksSaved
 from tidelog.model import TopicPartition
 
@@ -49,13 +49,16 @@ def read_checkpoints(
 ) -> tuple[dict[TopicPartition, Checkpoints], bool]:
     """The offsets that the checkpoints have for each partition, also those that have no directory;
     and whether every file could be read. After a crash a checkpoint may still name a log that was
-    renamed just before, and another log may have that name now. Such entries are left out."""
+    renamed just before, and another log may have that name now. Such entries are left out. So are
+    those of a copy that has its name back, beside a log: no checkpoint was written since."""
     named = (parse_partition_name(name) for name in names)
     partitions = {partition for partition in named if partition is not None}
     if not partitions and not disk.exists(checkpoint.RECOVERY_POINT_FILE):
         # From now on a missing file is a lost one.
         disk.replace(checkpoint.RECOVERY_POINT_FILE, checkpoint.encode_offsets({}))
-    stale = set() if clean else {renamed_from(name) for name in names}
+    renamed = {renamed_from(name) for name in names}
+    given_up = {future_of(name) for name in names} & partitions
+    stale = set() if clean else renamed | given_up
     recovery_points = _read_checkpoint(disk, trace, checkpoint.RECOVERY_POINT_FILE, stale)
     if partitions and not disk.read_file(checkpoint.RECOVERY_POINT_FILE):
         recovery_points = None

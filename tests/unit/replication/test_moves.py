@@ -9,7 +9,7 @@ from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.directories import OfflineDirectory
-from tidelog.model import TopicPartition, Uuid
+from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.records.batch import stamp
 from tidelog.replication import moves
 from tidelog.replication.events.moves import MoveGivenUp
@@ -458,6 +458,27 @@ def test_both_copies_go_with_their_topic(monkeypatch: pytest.MonkeyPatch) -> Non
     bench = two_copies(monkeypatch)
     bench.env.directories.schedule_delete(PARTITION)
     assert bench.env.directories.futures == []
+
+
+@pytest.mark.parametrize("seed", [8, 32, 41])
+def test_what_a_copy_had_is_not_missed_in_the_next_log_of_its_name(seed: int) -> None:
+    """Goal: a topic is deleted, and made again on the disk of a copy. A power cut takes the new
+    name of the copy back and leaves the directory of the new log."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    directories = bench.env.directories
+    directories.online[2].checkpoint_recovery_points()
+    bench.carry_out()
+    directories.schedule_delete(PARTITION)
+    directories.create(PARTITION, TopicId(b"n" * 16), bench.config, IDS[2])
+    prng = Prng(seed)
+    for disk in bench.disks:
+        disk.crash(prng)
+    bench.open()
+    assert not bench.env.directories.damaged
 
 
 def test_a_damaged_copy_alone_does_not_count_either() -> None:

@@ -374,8 +374,13 @@ class LogDirectories:
 
     def begin_move(self, log: Log, target: LogDirectory) -> FutureLog:
         """Makes the empty copy of a log. Raises `StorageError`."""
+        key = log.topic_partition
         with self._using(target):
-            return target.futures.create(log.topic_partition, log.topic_id, log.config)
+            future = target.futures.create(key, log.topic_id, log.config)
+        # Flushes of a former copy in another directory may be under way.
+        cuts = max(each.futures.cut_count_of(key) for each in self._known)
+        future.log.ledger.begin_after(cuts)
+        return future
 
     def end_move(self, key: TopicPartition, target: LogDirectory) -> Log:
         """Puts the copy in the place of the log, which is closed, and returns it. Raises

@@ -206,6 +206,11 @@ class FutureLogs:
         """Whether a copy may be made: nothing here has, or had, the partition's plain name."""
         return not (key in self.logs or key in self.replaced or self._renamed.has(key))
 
+    def cut_count_of(self, key: TopicPartition) -> int:
+        """At least how often copies of this log were cut that are here, or were."""
+        future = self.logs.get(key)
+        return max(self._number, 0 if future is None else future.log.ledger.truncation_count)
+
     def items(self) -> Iterator[tuple[TopicPartition, Log]]:
         """The copies by partition."""
         return ((key, future.log) for key, future in self.logs.items())

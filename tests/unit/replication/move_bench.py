@@ -185,9 +185,10 @@ class MoveBench:
                 self.disks[number].sync(work.file)
             else:
                 self.disks[number].replace(work.path, work.data)
-            self._answer(work.subject)
+            self.answer(work.subject)
 
-    def _answer(self, subject: object) -> None:
+    def answer(self, subject: object) -> None:
+        """What was asked for with this subject is done."""
         logs = self.env.directories.logs
         match subject:
             case RenamesForgotten():

@@ -4,6 +4,7 @@ import pytest
 
 from tests.unit.log.harness import PARTITION, TOPIC_ID, WALL_MS, batch
 from tests.unit.replication.move_bench import IDS, MoveBench
+from tidelog.env.effects import OnDisk
 from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
@@ -223,6 +224,26 @@ def test_another_wish_replaces_the_first(monkeypatch: pytest.MonkeyPatch) -> Non
     bench.turns()
     assert bench.place == 0 and len(bench.records) == 60
     assert bench.names(1) == bench.names(2) == []
+
+
+def test_flushes_of_a_copy_do_not_count_for_the_next_one_on_another_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Goal: a copy that is redirected claims nothing that the former one had flushed, whose disk
+    answers late."""
+    bench = under_way(monkeypatch)
+    for _ in range(30):
+        bench.tick()
+    late = bench.effects.take()
+    assert bench.request(0) is ErrorCode.NONE
+    for _ in range(3):
+        bench.tick()
+    for effect in late:
+        assert isinstance(effect, OnDisk)
+        bench.answer(effect.work.subject)
+    future = bench.env.directories.online[0].futures.logs[PARTITION].log
+    assert future.recovery_point == 0
+    assert bench.ends_on(0)
 
 
 def test_a_full_disk_leaves_the_replica_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

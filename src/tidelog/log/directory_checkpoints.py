@@ -57,7 +57,8 @@ def read_checkpoints(
         # From now on a missing file is a lost one.
         disk.replace(checkpoint.RECOVERY_POINT_FILE, checkpoint.encode_offsets({}))
     renamed = {renamed_from(name) for name in names}
-    given_up = {future_of(name) for name in names} & partitions
+    copies = {copy for copy in map(future_of, names) if copy is not None}
+    given_up = copies & partitions
     stale = set() if clean else renamed | given_up
     recovery_points = _read_checkpoint(disk, trace, checkpoint.RECOVERY_POINT_FILE, stale)
     if partitions and not disk.read_file(checkpoint.RECOVERY_POINT_FILE):
@@ -87,7 +88,7 @@ def read_checkpoints(
             complete and recovery_points.get(partition, 0) < UNKNOWN_END,
             cleaned.get(partition, unknown),
         )
-        for partition in sorted(partitions | recovery_points.keys())
+        for partition in sorted(partitions | copies | recovery_points.keys())
     }
     return by_partition, complete and None not in others
 

@@ -624,6 +624,29 @@ def test_a_former_log_start_does_not_count_for_what_a_copy_has_below() -> None:
     assert bench.records == expected and len(expected) == 10
 
 
+def test_a_log_start_that_was_saved_of_a_copy_is_read_with_it() -> None:
+    """Goal: it does not come back later. The process died when no recovery point of the copy was
+    saved; the log has an earlier start, and what was written there would be dropped."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    bench.log.maybe_raise_log_start_offset(20)
+    bench.turns(20)
+    bench.restart()
+    bench.obeys = True
+    assert bench.log.log_start_offset == 0 and bench.ends_on(2)
+    bench.log.truncate_to(5)
+    bench.env.directories.checkpoint_recovery_points()
+    bench.begin_term()
+    bench.append(20)
+    bench.carry_out()
+    expected = bench.records
+    bench.restart()
+    assert bench.records == expected
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_the_former_directorys_log_start_does_not_count_for_the_new_one(
     monkeypatch: pytest.MonkeyPatch, seed: int

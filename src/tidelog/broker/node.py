@@ -49,8 +49,7 @@ from tidelog.env.steps import ClientFigures
 from tidelog.env.trace import Level, Trace, TraceSink
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.swap import CleanedFlush
-from tidelog.log.directory import LogsRecovered
-from tidelog.log.values import LogFlush
+from tidelog.log.values import LogFlush, LogsRecovered
 from tidelog.model import METADATA_PARTITION, TopicPartition
 from tidelog.replication.moves import MoveFlush
 from tidelog.replication.replicas import Checkpointed

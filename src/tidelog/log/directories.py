@@ -50,12 +50,13 @@ from tidelog.limits import MAX_PREFERRED_DIRECTORIES
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.copying import hand_over
 from tidelog.log.deleted_files import DeletedSegment
-from tidelog.log.directory import DirectoryClosed, LogDirectory, LogsRecovered
+from tidelog.log.directory import LogDirectory
 from tidelog.log.futures import FutureLog
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.pieces import Pieces
 from tidelog.log.repair import Damage
+from tidelog.log.values import DirectoryClosed, LogsRecovered
 from tidelog.model import (
     LOST_DIRECTORY,
     METADATA_PARTITION,
@@ -345,19 +346,11 @@ class LogDirectories:
         if len(self._preferred) > MAX_PREFERRED_DIRECTORIES:
             del self._preferred[next(iter(self._preferred))]
 
-    def target_of(self, key: TopicPartition) -> LogDirectory | None:
-        """The directory with the copy of a log that moves; `None` for none."""
-        online = self.online.values()
-        return next((each for each in online if key in each.futures.logs), None)
-
-    def keep_future(self, key: TopicPartition, said: Uuid) -> None:
-        """Of several copies, which an operator has brought together, keeps the one in the directory
-        `said` by the metadata, else any. Raises `StorageError`."""
+    def target_of(self, key: TopicPartition, said: Uuid = ZERO_UUID) -> LogDirectory | None:
+        """The directory with the copy of a log that moves, of several the one with this id if it is
+        among them; `None` for none."""
         found = [each for each in self.online.values() if key in each.futures.logs]
-        found.sort(key=lambda each: each.directory_id != said)
-        for directory in found[1:]:
-            with self._using(directory):
-                directory.futures.drop(key)
+        return next((each for each in found if each.directory_id == said), next(iter(found), None))
 
     def has_lost_original(self, key: TopicPartition, said: Uuid) -> bool:
         """Whether only an unfinished copy of a log is in the directory that the metadata names, or
@@ -393,9 +386,9 @@ class LogDirectories:
         target.logs[key] = log
         return log
 
-    def drop_future(self, key: TopicPartition) -> None:
-        """Gives a copy up, if there is one, or several. Raises `StorageError`."""
-        for directory in list(self.online.values()):
+    def drop_future(self, key: TopicPartition, *, but: LogDirectory | None = None) -> None:
+        """Gives the copy up, if there is one; of several all but one. Raises `StorageError`."""
+        for directory in [each for each in self.online.values() if each is not but]:
             directory.futures.damaged.discard(key)
             if key in directory.futures.logs:
                 with self._using(directory):

@@ -40,7 +40,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
-from typing import NamedTuple
 
 from tidelog.config import LogConfig
 from tidelog.env.disk import Disk
@@ -66,20 +65,8 @@ from tidelog.log.partition_directories import RenamedDirectories, is_file
 from tidelog.log.pieces import Pieces, finish
 from tidelog.log.repair import Damage
 from tidelog.log.tail_cache import TailBudget
-from tidelog.log.values import Checkpoints, LogEnv, never_compacted
-from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition, Uuid
-
-
-class LogsRecovered(NamedTuple):
-    """Subject of the sync that makes durable what recovery kept."""
-
-    directory_id: Uuid
-
-
-class DirectoryClosed(NamedTuple):
-    """Subject of the last effect of a clean stop."""
-
-    directory_id: Uuid
+from tidelog.log.values import Checkpoints, DirectoryClosed, LogEnv, LogsRecovered, never_compacted
+from tidelog.model import METADATA_PARTITION, TopicId, TopicPartition
 
 
 class LogDirectory:

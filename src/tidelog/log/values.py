@@ -120,6 +120,18 @@ class HighWatermarksSaved(NamedTuple):
     directory_id: Uuid
 
 
+class LogsRecovered(NamedTuple):
+    """Subject of the sync that makes durable what recovery kept."""
+
+    directory_id: Uuid
+
+
+class DirectoryClosed(NamedTuple):
+    """Subject of the last effect of a clean stop."""
+
+    directory_id: Uuid
+
+
 class InvalidRecords(ProtocolError):
     """Records of a client's batch break the rules; lists which ones when that is known."""
 

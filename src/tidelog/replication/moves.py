@@ -196,10 +196,11 @@ class ReplicaMoves:
     def _resume(self, partition: Partition, now: Instant) -> None:
         """A former process has begun to move this replica."""
         key, directories = partition.topic_partition, self._env.directories
-        self._guarded(lambda: directories.keep_future(key, self._said_of(partition)))
-        target = directories.target_of(key)
+        target = directories.target_of(key, self._said_of(partition))
         if target is None or directories.of(key) is None:
             return
+        # An operator may have brought two together.
+        self._guarded(lambda: directories.drop_future(key, but=target))
         future = target.futures.logs[key]
         if future.log.topic_id != partition.topic_id:
             self._guarded(lambda: directories.drop_future(key))

@@ -14,7 +14,7 @@ from tidelog.env.effects import Replace
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.limits import LOG_SAVING_WORK, SAVED_LOG_WORK, SYNC_ALL_FROM_LOGS
 from tidelog.log.checkpoint import LEADER_EPOCH_FILE, CleanShutdown, decode_offsets
-from tidelog.log.directory import DirectoryClosed
+from tidelog.log.values import DirectoryClosed
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_TOPIC_ID, TopicPartition
 
 

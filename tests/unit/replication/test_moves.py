@@ -259,8 +259,8 @@ def test_a_full_disk_leaves_the_replica_where_it_is(monkeypatch: pytest.MonkeyPa
 def test_a_copy_that_is_given_up_goes_also_if_nothing_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Goal: a copy for which a disk has no room does not keep that full for as long as nobody
-    writes to the replica, and one that is damaged is made anew."""
+    """Goal: a copy too large for a disk does not keep that full until a client writes to the
+    replica, and one that is damaged is made anew."""
     bench = under_way(monkeypatch)
     bench.disks[2].capacity_bytes = bench.disks[2].used_bytes + 500
     for _ in range(20):

@@ -81,7 +81,6 @@ COVERED_BY: Final[Mapping[str, str]] = {
     "replication/fetch_answers.py": "tests/unit/replication/test_fetch_path.py",
     "replication/fetch_state.py": "tests/unit/replication/test_fetcher.py",
     "replication/leader_bounds.py": "tests/unit/replication/test_fetcher.py",
-    "replication/move.py": "tests/unit/replication/test_moves.py",
     "replication/transaction_part.py": "tests/unit/replication/test_verification.py",
     "replication/messages.py": "tests/unit/replication/test_delete_path.py",
     "replication/remote_replica.py": "tests/unit/replication/test_fetch_path.py",

@@ -183,7 +183,7 @@ class MoveBench:
                 continue
             if isinstance(work, Flush):
                 self.disks[number].sync(work.file)
-            else:
+            elif self.disks[number].exists(work.path.rpartition("/")[0]):
                 self.disks[number].replace(work.path, work.data)
             self.answer(work.subject)
 

@@ -173,6 +173,13 @@ class FollowedPartitions:
         if state is not None:
             self._leave_phase(state)
 
+    def note_start(self, partition: Partition) -> None:
+        """The log start has risen without the leader, which has to know it: deletions wait for it,
+        and consumers are sent to replicas that have what they ask for."""
+        state = self.by_key[key_of(partition)]
+        if state.phase is Phase.FETCHING and state.sent_offset != NO_OFFSET:
+            self.stale[state] = None
+
     def enter(self, state: FetchState, phase: Phase) -> None:
         """Changes the phase."""
         self._leave_phase(state)

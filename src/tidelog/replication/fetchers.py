@@ -60,6 +60,11 @@ class Fetchers:
 
     def poll(self, now: Instant) -> None:
         """Sends the next requests."""
+        retained = self._env.changed.retained
+        for partition in retained:
+            if partition in self._by_partition:
+                self._by_partition[partition].followed.note_start(partition)
+        retained.clear()
         for fetcher in self._by_leader.values():
             fetcher.poll(now)
 

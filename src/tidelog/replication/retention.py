@@ -111,6 +111,7 @@ class Retention:
             if maybe_retain(log, wall_ms):
                 self._has_dropped = True
                 self._env.changed.mark(partition)
+                self._env.changed.retained[partition] = None
         except StorageError as error:
             self._env.changed.failed.append((partition, error))
 

@@ -82,6 +82,7 @@ class ChangedPartitions:
         "failed",
         "progressed",
         "reconfigured",
+        "retained",
     )
 
     def __init__(self) -> None:
@@ -99,6 +100,8 @@ class ChangedPartitions:
         self.failed: list[tuple[Partition, StorageError | LogDamaged]] = []
         # Partitions with another configuration, which may keep less than the former one.
         self.reconfigured: dict[Partition, None] = {}
+        # Partitions whose log start was raised by this node's own retention, not by their leader.
+        self.retained: dict[Partition, None] = {}
 
     def mark(
         self, partition: Partition, *, log_changed: bool = True, readable: bool = True
@@ -136,6 +139,7 @@ class ChangedPartitions:
             self.appended,
             self.progressed,
             self.reconfigured,
+            self.retained,
         ):
             register.pop(partition, None)
 

@@ -3,7 +3,9 @@
 import pytest
 
 from tests.unit.replication.filled import orders_on_three
+from tidelog.errors import ErrorCode
 from tidelog.replication import retention
+from tidelog.replication.messages import DeletedRecords, RecordsToDelete
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 
 OLD_MS = 10_000
@@ -86,3 +88,30 @@ def test_files_leave_in_slices(cluster: Cluster, monkeypatch: pytest.MonkeyPatch
         largest = max(largest, before - len(log.segments))
     assert len(log.segments) == 1
     assert 1 < largest <= 6
+
+
+def test_what_a_follower_has_dropped_itself_is_waited_for_by_no_deletion(cluster: Cluster) -> None:
+    """It drops what its leader drops, at about the same time, and takes nothing over that it would
+    have to report. Its leader did not learn of it before the next record, and each deletion of what
+    retention had taken already waited for its deadline."""
+    cluster.feed.configure("orders", "retention.ms", str(OLD_MS))
+    cluster.run(OLD_MS + CONFIG.retention_check_interval_ms + 100)
+    assert starts(cluster) == [30, 30, 30]
+    wanted = [RecordsToDelete("orders", 0, 30)]
+    cluster.brokers[1].replicas.delete_records(wanted, "deleted", cluster.now, timeout_ms=1000)
+    cluster.run(2000)
+    assert cluster.replies["deleted"] == [DeletedRecords("orders", 0, ErrorCode.NONE, 30)]
+
+
+def test_a_leader_learns_what_a_follower_has_dropped_alone(cluster: Cluster) -> None:
+    """With another log start of it in mind the leader sent consumers of its rack there, which were
+    sent back, until the next record came."""
+    leader = cluster.brokers[1]
+    for segment in leader.log("orders").segments:
+        segment.max_timestamp = cluster.now + 10**15
+    cluster.feed.configure("orders", "retention.ms", str(OLD_MS))
+    cluster.run(OLD_MS + CONFIG.retention_check_interval_ms)
+    assert starts(cluster) == [0, 30, 30]
+    cluster.run(CONFIG.replica_fetch_wait_max_ms + 10)
+    leadership = next(iter(leader.replicas.partitions.values())).leadership
+    assert [remote.log_start_offset for remote in leadership.remotes.values()] == [30, 30]

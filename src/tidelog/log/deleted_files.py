@@ -13,8 +13,8 @@ A base offset may come twice, of a segment and of the one that has taken its pla
 rename has replaced the files of the first, which is forgotten. Taken for there it would delete
 those of the second too early, and the last deletion of the log would find none and sync nothing.
 
-Invariant: what a log has here is in the order in which it is due, and nothing of a log that was
-deleted or set aside is here: its directory has another name.
+Invariant: what a log has here is in the order in which it is due, but for what could not be
+deleted, and nothing of a log that was deleted or set aside is here: its directory has another name.
 
 Source: Kafka's `LocalLog.deleteSegmentFiles`.
 """
@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from tidelog.env.disk import Disk
 from tidelog.env.instant import Instant
+from tidelog.errors import StorageError
 from tidelog.log import file_names
 from tidelog.model import TopicPartition
 
@@ -75,12 +76,16 @@ class DeletedFiles:
 
     def clear(self, now: Instant, most: int) -> int:
         """Deletes what is due, at most so many segments; returns how many. Raises `StorageError`
-        with the failed one still here."""
+        with the failed one still here, behind all others: they do not wait for it."""
         count = 0
         while count < most and self._waiting and self._waiting[0].due_at <= now:
             segment = self._waiting[0]
             if self._latest[segment.topic_partition].get(segment.base_offset) is segment:
-                self._delete(segment)
+                try:
+                    self._delete(segment)
+                except StorageError:
+                    self._waiting.rotate(-1)
+                    raise
             self._waiting.popleft()
             count += 1
         return count

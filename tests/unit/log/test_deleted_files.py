@@ -6,6 +6,7 @@ from tests.unit.log.cleaning.bench import CleaningBench, full
 from tests.unit.log.harness import PARTITION, LogBench
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
+from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.errors import StorageError
 from tidelog.log.checkpoint import LOG_START_FILE, decode_offsets
 from tidelog.log.deleted_files import DeletedSegment
@@ -14,8 +15,13 @@ from tidelog.log.file_names import offset_name
 
 @pytest.fixture
 def bench() -> LogBench:
+    """See `filled`."""
+    return filled(MemoryDisk())
+
+
+def filled(disk: MemoryDisk) -> LogBench:
     """Ten segments, of which three have left the log; their files are due at 10, 20 and 30."""
-    bench = LogBench(LogConfig(segment_bytes=200, index_interval_bytes=10))
+    bench = LogBench(LogConfig(segment_bytes=200, index_interval_bytes=10), disk)
     for _ in range(20):
         bench.append()
     log = bench.log
@@ -89,6 +95,25 @@ def test_a_disk_that_fails_is_asked_again(bench: LogBench) -> None:
         files.clear(Instant(30), 5)
     bench.disk.failing = None
     assert files.clear(Instant(30), 5) == 3
+
+
+def test_a_file_that_cannot_be_deleted_keeps_no_other_from_it() -> None:
+    """Somebody has protected it, or its part of the directory is bad. All that was due behind it
+    stayed on the disk until it was full."""
+
+    class StubbornDisk(MemoryDisk):
+        def begin(self, operation: Operation, path: str) -> None:
+            if operation is Operation.DELETE and path.endswith(f"{offset_name(0)}.log.deleted"):
+                raise StorageError(path, "operation not permitted")
+            super().begin(operation, path)
+
+    bench = filled(StubbornDisk())
+    files = bench.directory.deleted_files
+    for _ in range(3):
+        with pytest.raises(StorageError):
+            files.clear(Instant(30), 5)
+    assert aside(bench) == [f"{offset_name(0)}.log.deleted"]
+    assert (len(files), files.owing) == (1, {PARTITION})
 
 
 def test_a_segment_and_the_one_in_its_place_may_wait_together() -> None:

@@ -428,7 +428,7 @@ class LogDirectories:
 
     def clear_renamed(self, most: int) -> int:
         """Deletes so many renamed directories; returns how many. Raises `StorageError`."""
-        return sum(directory.clear_renamed(most) for directory in self.online.values())
+        return self._clear_each(lambda directory: directory.clear_renamed(most))
 
     def add_deleted(self, segment: DeletedSegment) -> None:
         """The files of a segment are to be deleted at their time."""
@@ -443,8 +443,20 @@ class LogDirectories:
 
     def clear_deleted(self, now: Instant, most: int) -> None:
         """Deletes the files of so many segments. Raises `StorageError`."""
+        self._clear_each(lambda directory: directory.deleted_files.clear(now, most))
+
+    def _clear_each(self, clear: Callable[[LogDirectory], int]) -> int:
+        """Deletes in all directories; returns how many. One that fails keeps none from it, and then
+        the first error is raised."""
+        count, failed = 0, None
         for directory in self.online.values():
-            directory.deleted_files.clear(now, most)
+            try:
+                count += clear(directory)
+            except StorageError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
+        return count
 
     # Checkpoints -----------------------------------------------------------------------------
 

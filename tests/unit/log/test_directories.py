@@ -5,10 +5,12 @@ import pytest
 from tests.unit.log.harness import TOPIC_ID, WALL_MS, batch
 from tidelog.config import LogConfig
 from tidelog.env.effects import EffectQueue, EffectsOfDisk, Flush, OnDisk, Replace
+from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.checkpoint import CleanShutdown
+from tidelog.log.deleted_files import DeletedSegment
 from tidelog.log.directories import LogDirectories, OfflineDirectory
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
@@ -190,3 +192,18 @@ def test_a_copy_of_which_nothing_is_left_may_be_the_replica() -> None:
     disks.disks[1].delete(str(KEY))
     assert directories.settle(KEY, TOPIC_ID, IDS[1]) == [directories.online[0]]
     assert list(directories.damaged) == [KEY] and directories.offline == {}
+
+
+def test_a_directory_where_nothing_can_be_deleted_keeps_no_other_from_it() -> None:
+    """It is asked again each minute, and those behind it were not asked at all."""
+    disks = Disks()
+    directories = disks.directories
+    for number in range(2):
+        disks.create(number, IDS[number])
+        key, disk = TopicPartition("t", number), disks.disks[number]
+        disk.open(f"{key}/00000000000000000000.log.deleted", create=True).close()
+        directories.add_deleted(DeletedSegment(key, 0, Instant(0)))
+    disks.disks[0].failing = "input/output error"
+    with pytest.raises(StorageError):
+        directories.clear_deleted(Instant(0), 4)
+    assert [len(each.deleted_files) for each in directories.online.values()] == [1, 0, 0]

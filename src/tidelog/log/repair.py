@@ -20,6 +20,7 @@ from tidelog.log.loading import opened
 from tidelog.log.log import Log
 from tidelog.log.partition_directories import make_partition_dir
 from tidelog.log.pieces import Pieces
+from tidelog.log.replacement import finish_swaps
 from tidelog.log.values import UNKNOWN_END, Checkpoints, LogEnv
 from tidelog.model import ZERO_TOPIC_ID, TopicId, TopicPartition
 
@@ -69,6 +70,8 @@ def reopened(
     `set_aside` the records that go stay as `.corrupt`."""
     path = str(topic_partition)
     make_partition_dir(env.disk, path)
+    # A cleaner may have been at it. What is complete would get its name back behind the cut.
+    yield from finish_swaps(env, path)
     bad_from = damage.base_offset
     while True:
         kept = yield from _cut_from(env.disk, path, bad_from, set_aside=set_aside)

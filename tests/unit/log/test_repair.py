@@ -1,5 +1,8 @@
 """Repair: what is kept of a damaged log."""
 
+import pytest
+
+from tests.unit.log.cleaning.bench import CleaningBench
 from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tidelog.config import LogConfig
 from tidelog.errors import LogDamaged
@@ -23,3 +26,35 @@ def test_what_a_repair_keeps_is_durable_before_it_is_claimed() -> None:
     bench.settle()
     assert bench.reopen_after_power_cut().log_end_offset == last
     assert not bench.directory.damaged
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_no_segment_of_a_replacement_that_was_interrupted_outlives_a_repair(keeps: bool) -> None:
+    """A cleaner's new segment had `.swap` behind its name when damage was met in another one. The
+    repair removed the log, and the new segment took its place in what was left: a log that began
+    there, and lacked all before it."""
+    bench = CleaningBench(segment_bytes=300)
+    for number in range(12):
+        bench.put((b"key-%d" % number, b"v" * 90))
+    bench.put((b"key-11", b"again"))
+    bench.commit_all()
+    bench.begin()
+    cleaning = bench.round
+    assert cleaning is not None
+    swapped = ""
+    while not swapped or swapped.startswith("0" * 20):
+        cleaning.step(7)
+        bench.settle()
+        names = bench.disk.list_dir(str(PARTITION))
+        swaps = [name.removesuffix(".swap") for name in names if name.endswith(".log.swap")]
+        swapped = next((name for name in swaps if name not in names), "")
+    bad = int(swapped[:20]) if keeps else bench.log.segments[1].base_offset
+    bench.directory.quarantine(PARTITION, LogDamaged("a bad batch", bad))
+    cleaning.abandon()
+    bench.round = None
+    bench.settle()
+    if not keeps:
+        bench.directory.doubt_all(PARTITION)
+    log = finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
+    log.check()
+    assert (log.log_start_offset, log.log_end_offset) == (0, bad if keeps else 0)

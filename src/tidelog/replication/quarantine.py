@@ -278,9 +278,13 @@ class Quarantine:
 
     def give_up_records(self, key: TopicPartition, image: MetadataImage, config: LogConfig) -> None:
         """Begins to repair a log that no other replica has, if the topic prefers what is left to
-        nothing."""
-        case = self.cases[key]
-        if case.stuck and case.repair is None and _allows_unclean(image, key.topic):
+        nothing. It may be stuck no longer: what repairs it then is another replica's log."""
+        case, node_id = self.cases[key], self._env.node_id
+        partition = image.partition(case.topic_id, key.partition)
+        if partition is None or not partition.has_lost(node_id):
+            return
+        is_stuck = case.stuck and partition.leader in (NO_LEADER, node_id)
+        if is_stuck and case.repair is None and _allows_unclean(image, key.topic):
             reason = events.RepairReason.RECORDS_GIVEN_UP
             self._begin_repair(key, case.topic_id, config, reason)
 

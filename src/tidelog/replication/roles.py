@@ -71,11 +71,8 @@ class Roles:
         hosted, quarantine = self.env.hosted, self.quarantine
         try:
             quarantine.follow(hosted.image)
-            for key, case in list(quarantine.cases.items()):
-                partition = hosted.image.partition(case.topic_id, key.partition)
-                config = hosted.log_configs(key.topic)
-                if partition is not None:
-                    quarantine.give_up_records(key, hosted.image, config)
+            for key in list(quarantine.cases):
+                quarantine.give_up_records(key, hosted.image, hosted.log_configs(key.topic))
         except StorageError as error:
             self._on_directory_error(METADATA_PARTITION, error)
 

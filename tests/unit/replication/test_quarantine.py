@@ -11,11 +11,17 @@ from tidelog.env.instant import Instant
 from tidelog.errors import LogDamaged
 from tidelog.limits import BATCH_WALKING_WORK, FILE_DELETION_WORK, REPLICA_WORK_PER_TURN
 from tidelog.log.file_names import offset_name
-from tidelog.metadata.image import MetadataImage, PartitionImage
+from tidelog.metadata.image import (
+    TOPIC_RESOURCE,
+    ConfigResource,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from tidelog.model import LOST_DIRECTORY, Uuid
 from tidelog.replication.events.damage import DamagedLogReason
 from tidelog.replication.messages import SendAssignReplicas
-from tidelog.replication.quarantine import Quarantine
+from tidelog.replication.quarantine import UNCLEAN_ELECTION, Quarantine
 
 CONFIG = LogConfig(segment_bytes=700, index_interval_bytes=200)
 OTHER = Uuid(b"o" * 16)
@@ -98,6 +104,35 @@ def test_nothing_is_kept_of_a_log_that_was_compacted(policy: str) -> None:
     ward.withholds(IN_SYNC)
     ward.repair()
     assert ward.bench.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("partition", "left"),
+    [
+        (LEADERLESS, True),
+        (LOST, False),
+        (replace(LEADERLESS, directories=IN_SYNC.directories), None),
+    ],
+)
+def test_records_are_given_up_only_while_no_replica_leads(
+    partition: PartitionImage, left: bool | None
+) -> None:
+    """The replica that has all records led again, and with that very metadata the lost one went on
+    with what was left of it: values were back that were deleted behind the cut."""
+    ward = Ward(replace(CONFIG, cleanup_policy="compact"))
+    ward.withholds(IN_SYNC)
+    ward.withholds(LEADERLESS)
+    topic = TopicImage(PARTITION.topic, TOPIC_ID, {PARTITION.partition: partition})
+    allowed = {ConfigResource(TOPIC_RESOURCE, topic.name): {UNCLEAN_ELECTION: "true"}}
+    image = MetadataImage(
+        topics_by_name={topic.name: topic}, topics_by_id={TOPIC_ID: topic}, configs=allowed
+    )
+    ward.quarantine.give_up_records(PARTITION, image, ward.config)
+    if left is None:
+        assert ward.quarantine.under_way is None, "LostBeforeCut"
+        return
+    ward.repair()
+    assert ward.bench.log.log_end_offset == (ward.bad if left else 0)
 
 
 def test_reports_are_repeated_until_the_metadata_has_them():

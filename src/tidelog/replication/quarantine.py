@@ -28,7 +28,9 @@ left is better than nothing.
 
 The mark LOST is in the metadata, so it outlives a restart in the middle of all this. A node that
 finds its own replica LOST reads the whole log before it believes it again, some of it a turn; until
-then the replica is not hosted.
+then the replica is not hosted. Where the log is still damaged, it reads what the repair has left:
+an earlier repair may have been interrupted, and then a start knows of the end that it had removed,
+and not of what was bad below.
 
 Invariants
 - `DamagedNotServed`: a partition is hosted or in quarantine, never both.
@@ -66,6 +68,8 @@ class Case:
     cause: str
     reported: bool = False
     """The metadata marks the replica as lost."""
+    is_former: bool = False
+    """A former process has reported it, and may have known of other damage."""
     stuck: bool = False
     """It was logged that no replica can repair it."""
     repair: Pieces[Log] | None = None
@@ -120,7 +124,7 @@ class Quarantine:
         self.reports.on_metadata(key, topic_id, directory_id)
         if self._must_read(key, topic_id, partition):
             return True
-        case = self._case_of(key, topic_id)
+        case = self._case_of(key, topic_id, is_former=directory_id == LOST_DIRECTORY)
         if case is None:
             return False
         if case.repair is not None:
@@ -145,7 +149,7 @@ class Quarantine:
         self._begin_repair(key, topic_id, config, events.RepairReason.LEADER_KNOWN)
         return not self._repair(key, topic_id, case, partition.leader)
 
-    def _case_of(self, key: TopicPartition, topic_id: TopicId) -> Case | None:
+    def _case_of(self, key: TopicPartition, topic_id: TopicId, *, is_former: bool) -> Case | None:
         case = self.cases.get(key)
         damage = self._directories.damaged.get(key)
         image = self._env.hosted.image
@@ -158,7 +162,9 @@ class Quarantine:
             return None
         if damage is None or (case is not None and case.topic_id == topic_id):
             return case
-        return self.open_case(key, topic_id, damage.cause)
+        case = self.open_case(key, topic_id, damage.cause)
+        case.is_former = is_former
+        return case
 
     def _must_read(self, key: TopicPartition, topic_id: TopicId, partition: PartitionImage) -> bool:
         """Whether a former process has reported this log and it is not known yet if it is whole by
@@ -226,7 +232,7 @@ class Quarantine:
 
     def _repair(self, key: TopicPartition, topic_id: TopicId, case: Case, leader: int) -> bool:
         """Removes the next files of what is bad, until the work of this turn is spent; returns
-        whether the rest is in service. Raises `StorageError`."""
+        whether the rest may be hosted. Raises `StorageError`."""
         damage, repair, case.repair = self._directories.damaged[key], case.repair, None
         assert repair is not None, f"the repair of {key} has not begun"
         try:
@@ -234,19 +240,22 @@ class Quarantine:
                 self._env.work.spend(next(repair))
         except StopIteration as end:
             self._end_repair(key, topic_id, damage, end.value, leader)
-            return True
+            return key not in self._readings
         case.repair = repair
         return False
 
     def _end_repair(
         self, key: TopicPartition, topic_id: TopicId, damage: Damage, log: Log, leader: int
     ) -> None:
-        reason = self.cases.pop(key).reason
-        self._report_place(key, topic_id)
+        case = self.cases.pop(key)
+        if case.is_former:
+            self._readings[key] = (log, log.verified())
+        else:
+            self._report_place(key, topic_id)
         self._env.trace.event(
             events.DamagedLogCut(
                 partition=key,
-                reason=reason,
+                reason=case.reason,
                 leader=leader,
                 bad_from=damage.base_offset,
                 was_durable_to=damage.checkpoints.recovery_point,

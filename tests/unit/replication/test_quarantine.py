@@ -178,6 +178,31 @@ def test_a_crash_between_two_turns_of_a_repair_leaves_the_log_damaged():
     assert turns > 5
 
 
+def test_a_crash_in_the_middle_of_a_repair_does_not_hide_the_damage():
+    """Half of the files were gone, so a start knew of an end that was missing and of nothing else:
+    the repair kept the bad segment, and the replica counted as one that has it."""
+    ward = Ward()
+    bench = ward.bench
+    bench.disk.flip_bit(f"{PARTITION}/{offset_name(ward.bad)}.log", 8 * 100)
+    ward.withholds(IN_SYNC)
+    bench.settle()
+    for now in range(3):
+        assert ward.withholds(LOST)
+        ward.env.work.on_tick(Instant(now + 1))
+    bench.directory = bench._open()
+    assert bench.directory.damaged[PARTITION].base_offset > ward.bad
+    ward.env = make_env(bench)
+    ward.outbox, ward.quarantine = ward.env.outbox, Quarantine(ward.env)
+    turns = 0
+    while ward.withholds(LOST):
+        assert ward.quarantine.under_way == PARTITION and ward.reports(turns) == []
+        turns += 1
+        ward.env.work.on_tick(Instant(turns))
+    assert ward.reports(turns) == [DIRECTORY_ID]
+    bench.log.verify()
+    assert read_all(bench.log) == ward.kept
+
+
 def test_a_log_that_goes_in_the_middle_of_its_repair_is_not_repaired_any_more():
     ward = Ward()
     ward.withholds(IN_SYNC)

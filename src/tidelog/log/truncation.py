@@ -98,16 +98,23 @@ def truncate_fully_and_start_at(
     Only the name of the new segment says where the log begins, so the recovery point is below it
     until a flush has made the name durable. After a power cut the log would begin at 0, and a
     leader with it would use offsets again (seed 109159278). With `start_is_durable` something else
-    on the disk says it, as a snapshot does."""
+    on the disk says it, as a snapshot does. Then that name is durable before the last segment goes
+    in whose place the snapshot is: a start that finds none would miss what was durable."""
     _forget_cleaning(state, offset)
     state.move_recovery_point(0)
     state.ledger.on_truncation()
+    replaced = [each for each in state.segments if start_is_durable and each.base_offset < offset]
     for segment in state.segments:
-        segment.delete()
+        if segment not in replaced:
+            segment.delete()
     state.snapshots.drop_outside(0, -1)
-    segment = Segment(state.env.disk, state.path, offset, state.config)
-    segment.batches.contiguous &= state.cleaned_to < 0
-    state.segments.restart(segment)
+    begun = Segment(state.env.disk, state.path, offset, state.config)
+    begun.batches.contiguous &= state.cleaned_to < 0
+    if start_is_durable:
+        state.env.disk.sync(begun.file)
+    for segment in replaced:
+        segment.delete()
+    state.segments.restart(begun)
     state.tail.clear()
     state.epochs.clear()
     state.producers.clear(offset)

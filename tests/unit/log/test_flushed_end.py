@@ -9,6 +9,7 @@ from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.trace import Trace, TraceList
 from tidelog.log.checkpoint import HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE, CleanShutdown
 from tidelog.log.directory import LogDirectory
+from tidelog.log.file_names import offset_name
 from tidelog.log.flushed_end import FLUSHED_END_FILE, FlushedEnd
 from tidelog.log.identity import format_directory
 from tidelog.log.log import Log
@@ -211,6 +212,36 @@ def test_a_cut_lowers_the_claim_first(cut_to: int) -> None:
             return
         voter.start()
         assert not voter.is_damaged, fuse
+    pytest.fail("the process never got to the end")
+
+
+@pytest.mark.parametrize("snapshot_end", [10, 12, 25])
+def test_a_power_cut_behind_the_installation_of_a_snapshot_is_no_damage(snapshot_end: int) -> None:
+    """NoFalseDamage. Goal: the durable snapshot stands for all that the checkpoints claim. The old
+    segments were gone for good and the name of the new one was not durable: a sound voter neither
+    voted nor asked for votes before another one led.
+    Method: the process ends at the first write, at the second, and so on, and the power with it."""
+    for fuse in range(40):
+        voter = Voter(LogConfig(segment_bytes=300))
+        voter.write(12, flushed=True)
+        assert voter.log.segments.active.base_offset > 9
+        voter.log.update_high_watermark(9)
+        voter.directory.checkpoint_recovery_points()
+        voter.directory.checkpoint_high_watermarks()
+        voter.carry_out()
+        snapshot = f"{METADATA_PARTITION}/{offset_name(snapshot_end)}-0000000001.checkpoint"
+        voter.disk.replace(snapshot, b"whatever")
+        voter.disk.fuse, is_done = fuse, True
+        try:
+            voter.log.truncate_fully_and_start_at(snapshot_end, start_is_durable=True)
+        except ProcessKilled:
+            is_done = False
+        voter.disk.fuse = None
+        voter.disk.crash()
+        voter.start()
+        assert not voter.is_damaged, fuse
+        if is_done:
+            return
     pytest.fail("the process never got to the end")
 
 

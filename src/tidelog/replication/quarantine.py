@@ -173,6 +173,9 @@ class Quarantine:
         log = self._directories.logs.get(key)
         if log is None or key in self.reports or not partition.has_lost(self._env.node_id):
             return False
+        if key in self._env.hosted.partitions:
+            # In service in this process: what was reported has been repaired since.
+            return False
         if reading is None or reading[0] is not log:
             reading = (log, log.verified())
         if self.read_lost_log(key, topic_id, *reading):

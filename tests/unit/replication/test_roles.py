@@ -42,6 +42,29 @@ def roles(cluster: Cluster) -> list[Role | None]:
     return found
 
 
+def test_a_leader_that_the_metadata_has_as_lost_follows_the_next_one_at_once(
+    cluster: Cluster,
+) -> None:
+    """A report of damage that was repaired since may arrive late. For as many turns as the log took
+    to be read, the replica led on in its former epoch, and acknowledged records beside the leader
+    that was elected instead."""
+    for _ in range(2500):
+        cluster.produce(1, [b"a"])
+    cluster.run(50)
+    cluster.feed.write(
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=cluster.feed.image.topics_by_name["orders"].topic_id,
+            isr=(2,),
+            leader=2,
+            directories=(LOST_DIRECTORY, ELSEWHERE),
+        )
+    )
+    cluster.run(0)
+    assert roles(cluster) == [Role.FOLLOWER, Role.LEADER]
+    assert cluster.brokers[1].log("orders").log_end_offset == 2500
+
+
 def test_a_moved_partition_leaves_and_takes_its_log_along(cluster: Cluster) -> None:
     """Broker 2 is not a replica any more."""
     cluster.feed.change("orders", replicas=(1,), isr=(1,))

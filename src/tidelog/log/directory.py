@@ -56,6 +56,7 @@ from tidelog.log.directory_checkpoints import (
 )
 from tidelog.log.directory_start import Start
 from tidelog.log.events import DirectoryLoaded, LastStop, LogDeleted, LogQuarantined, LogSetAside
+from tidelog.log.file_names import GAPS_FILE
 from tidelog.log.flushed_end import FlushedEnd
 from tidelog.log.futures import FutureLogs
 from tidelog.log.identity import DirectoryIdentity, read_identity
@@ -295,6 +296,9 @@ class LogDirectory:
             log.close()
         topic_id = read_topic_id(self._env, partition) if log is None else log.topic_id
         cut_count = -1 if log is None else log.ledger.truncation_count
+        if checkpoints.cleaned_to < 0 and self._env.disk.exists(f"{partition}/{GAPS_FILE}"):
+            # The log itself says that a cleaner was at it, here or on its leader.
+            checkpoints = checkpoints._replace(cleaned_to=0)
         bad_from, cause, end = error.base_offset, error.message, checkpoints.recovery_point
         self.damaged[partition] = Damage(bad_from, cause, checkpoints, topic_id, cut_count)
         self._env.trace.event(

@@ -6,6 +6,7 @@ from tests.unit.log.cleaning.bench import CleaningBench
 from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tidelog.config import LogConfig
 from tidelog.errors import LogDamaged
+from tidelog.log.checkpoint import CLEANER_FILE
 from tidelog.log.pieces import finish
 
 
@@ -58,3 +59,22 @@ def test_no_segment_of_a_replacement_that_was_interrupted_outlives_a_repair(keep
     log = finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
     log.check()
     assert (log.log_start_offset, log.log_end_offset) == (0, bad if keeps else 0)
+
+
+def test_a_damaged_log_with_gaps_is_known_to_have_been_cleaned() -> None:
+    """Nothing of it is to be kept. The log itself said so, and the checkpoint of the cleaner came a
+    minute later: the process died in between, and the topic's policy was another one by then."""
+    bench = LogBench(LogConfig(segment_bytes=200))
+    for _ in range(4):
+        bench.append(count=2)
+    bench.log.note_gaps()
+    bench.log.request_flush()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.disk.delete(CLEANER_FILE)
+    last = max(name for name in bench.disk.list_dir(str(PARTITION)) if name.endswith(".log"))
+    bench.disk.delete(f"{PARTITION}/{last}")
+    bench.directory = bench._open()
+    assert bench.directory.damaged[PARTITION].checkpoints.cleaned_to == 0

@@ -29,12 +29,13 @@ from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
 from tidelog.errors import CorruptBatch, MalformedFrame, StorageError, UsageError
 from tidelog.kraft.quorum_state import QuorumStateFile
-from tidelog.log.directories import LogDirectories, OfflineDirectory
+from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import DirectoryIdentity, format_directory, is_formatted, read_identity
 from tidelog.log.partition_directories import parse_partition_name
 from tidelog.log.pieces import finish
 from tidelog.log.tail_cache import TailBudget
+from tidelog.log.values import OfflineDirectory
 from tidelog.model import METADATA_PARTITION, METADATA_TOPIC_ID, ZERO_UUID, Uuid, uuid_to_text
 
 

@@ -41,7 +41,7 @@ import sys
 from collections import ChainMap
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant, earliest
@@ -56,7 +56,7 @@ from tidelog.log.log import Log
 from tidelog.log.partition_directories import RenamesForgotten
 from tidelog.log.pieces import Pieces
 from tidelog.log.repair import Damage
-from tidelog.log.values import DirectoryClosed, LogsRecovered
+from tidelog.log.values import DirectoryClosed, LogsRecovered, OfflineDirectory
 from tidelog.model import (
     LOST_DIRECTORY,
     METADATA_PARTITION,
@@ -68,15 +68,6 @@ from tidelog.model import (
 )
 
 T = TypeVar("T")
-
-
-class OfflineDirectory(NamedTuple):
-    """A directory that cannot be used."""
-
-    root: str
-    directory_id: Uuid
-    """Zero when it was never read."""
-    error: str
 
 
 class LogDirectories:
@@ -446,16 +437,15 @@ class LogDirectories:
         self._clear_each(lambda directory: directory.deleted_files.clear(now, most))
 
     def _clear_each(self, clear: Callable[[LogDirectory], int]) -> int:
-        """Deletes in all directories; returns how many. One that fails keeps none from it, and then
-        the first error is raised."""
-        count, failed = 0, None
+        """Deletes in all directories; returns how many. Raises the first error behind the last."""
+        count, errors = 0, []
         for directory in self.online.values():
             try:
                 count += clear(directory)
             except StorageError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+                errors.append(error)
+        if errors:
+            raise errors[0]
         return count
 
     # Checkpoints -----------------------------------------------------------------------------

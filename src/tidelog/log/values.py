@@ -132,6 +132,15 @@ class DirectoryClosed(NamedTuple):
     directory_id: Uuid
 
 
+class OfflineDirectory(NamedTuple):
+    """A directory that cannot be used."""
+
+    root: str
+    directory_id: Uuid
+    """Zero when it was never read."""
+    error: str
+
+
 class InvalidRecords(ProtocolError):
     """Records of a client's batch break the rules; lists which ones when that is known."""
 

@@ -98,7 +98,7 @@ def test_a_disk_that_fails_is_asked_again(bench: LogBench) -> None:
 
 
 def test_a_file_that_cannot_be_deleted_keeps_no_other_from_it() -> None:
-    """Somebody has protected it, or its part of the directory is bad. All that was due behind it
+    """A person has protected it, or its part of the directory is bad. All that was due behind it
     stayed on the disk until it was full."""
 
     class StubbornDisk(MemoryDisk):

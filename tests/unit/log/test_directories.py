@@ -11,10 +11,10 @@ from tidelog.env.trace import Trace, TraceList
 from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.deleted_files import DeletedSegment
-from tidelog.log.directories import LogDirectories, OfflineDirectory
+from tidelog.log.directories import LogDirectories
 from tidelog.log.directory import LogDirectory
 from tidelog.log.identity import format_directory
-from tidelog.log.values import LogFlush
+from tidelog.log.values import LogFlush, OfflineDirectory
 from tidelog.model import LOST_DIRECTORY, ZERO_UUID, TopicPartition, Uuid
 
 IDS = [Uuid(letter * 16) for letter in (b"a", b"b", b"c")]

@@ -216,7 +216,7 @@ def test_a_cut_lowers_the_claim_first(cut_to: int) -> None:
 
 
 @pytest.mark.parametrize("snapshot_end", [10, 12, 25])
-def test_a_power_cut_behind_the_installation_of_a_snapshot_is_no_damage(snapshot_end: int) -> None:
+def test_a_power_cut_behind_the_installation_of_a_snapshot_takes_nothing(snapshot_end: int) -> None:
     """NoFalseDamage. Goal: the durable snapshot stands for all that the checkpoints claim. The old
     segments were gone for good and the name of the new one was not durable: a sound voter neither
     voted nor asked for votes before another one led.

@@ -9,7 +9,7 @@ from tidelog.env.memory_disk import Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
 from tidelog.log.checkpoint import CleanShutdown
-from tidelog.log.directories import OfflineDirectory
+from tidelog.log.values import OfflineDirectory
 from tidelog.model import TopicId, TopicPartition, Uuid
 from tidelog.records.batch import stamp
 from tidelog.replication import moves

@@ -5,8 +5,8 @@ import pytest
 from tests.unit.log.harness import PARTITION, TOPIC_ID, LogBench
 from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.env.trace import Trace, TraceList
-from tidelog.log.directories import LogDirectories, OfflineDirectory
-from tidelog.log.values import LogFlush
+from tidelog.log.directories import LogDirectories
+from tidelog.log.values import LogFlush, OfflineDirectory
 from tidelog.metadata.records import (
     MetadataRecord,
     PartitionChangeRecord,

@@ -56,10 +56,8 @@ def read_checkpoints(
     if not partitions and not disk.exists(checkpoint.RECOVERY_POINT_FILE):
         # From now on a missing file is a lost one.
         disk.replace(checkpoint.RECOVERY_POINT_FILE, checkpoint.encode_offsets({}))
-    renamed = {renamed_from(name) for name in names}
     copies = {copy for copy in map(future_of, names) if copy is not None}
-    given_up = copies & partitions
-    stale = set() if clean else renamed | given_up
+    stale = set() if clean else {renamed_from(name) for name in names} | (copies & partitions)
     recovery_points = _read_checkpoint(disk, trace, checkpoint.RECOVERY_POINT_FILE, stale)
     if partitions and not disk.read_file(checkpoint.RECOVERY_POINT_FILE):
         recovery_points = None

@@ -65,6 +65,11 @@ class FutureLog(NamedTuple):
     log: Log
     effects: CountedEffects
 
+    @property
+    def written(self) -> tuple[int, int]:
+        """How many effects and cuts of it there were so far."""
+        return self.effects.count, self.log.ledger.truncation_count
+
 
 def name_of(key: TopicPartition, number: int) -> str:
     """The directory of a future log."""

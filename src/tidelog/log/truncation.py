@@ -103,17 +103,19 @@ def truncate_fully_and_start_at(
     _forget_cleaning(state, offset)
     state.move_recovery_point(0)
     state.ledger.on_truncation()
-    replaced = [each for each in state.segments if start_is_durable and each.base_offset < offset]
+    # The segments below stay until the new one's name is durable.
+    kept_below = offset if start_is_durable else 0
     for segment in state.segments:
-        if segment not in replaced:
+        if segment.base_offset >= kept_below:
             segment.delete()
     state.snapshots.drop_outside(0, -1)
     begun = Segment(state.env.disk, state.path, offset, state.config)
     begun.batches.contiguous &= state.cleaned_to < 0
     if start_is_durable:
         state.env.disk.sync(begun.file)
-    for segment in replaced:
-        segment.delete()
+    for segment in state.segments:
+        if segment.base_offset < kept_below:
+            segment.delete()
     state.segments.restart(begun)
     state.tail.clear()
     state.epochs.clear()

@@ -34,16 +34,11 @@ class Move:
     flushes: set[int] = field(default_factory=set)
     """The flushes under way, by number."""
     flushed: tuple[int, int] | None = None
-    """How many effects and cuts of the copy the newest flush of it covers; see `written`."""
+    """What was `written` to the copy when it was flushed last."""
     given_up: str | None = None
     """Why the replica stays where it is; `None` while it moves."""
     then: LogDirectory | None = None
     """Where it is to go when this move has ended."""
-
-    @staticmethod
-    def written(future: FutureLog) -> tuple[int, int]:
-        """How many effects and cuts of the copy there were so far."""
-        return future.effects.count, future.log.ledger.truncation_count
 
     def must_compare(self, log: Log, future: Log) -> bool:
         """Whether the log may have lost what the copy has, since they were compared last."""

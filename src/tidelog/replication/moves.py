@@ -390,7 +390,7 @@ class ReplicaMoves:
             self._make_ready(key, now)
         elif not copying.is_complete(future.log, current):
             self._make_ready(key, now, MOVE_RETRY_MS)
-        elif move.flushed != move.written(future):
+        elif move.flushed != future.written:
             self._save_both(partition, move, future, now)
         elif self._said_of(partition) == move.target.directory_id:
             self._swap(partition, move, now)
@@ -427,7 +427,7 @@ class ReplicaMoves:
         before, and nothing more may be asked for meanwhile. Raises `StorageError`."""
         log.request_flush_of_name()
         self._await(log, move, future.effects)
-        move.flushed = move.written(future)
+        move.flushed = future.written
 
     def _await(self, log: Log, move: Move, effects: EffectQueue) -> None:
         """The move goes on when what was asked for of this log is done."""

@@ -30,6 +30,16 @@ def under_way(monkeypatch: pytest.MonkeyPatch, records: int = 60) -> MoveBench:
     return bench
 
 
+def copied() -> MoveBench:
+    """A move to disk 2 whose copy has all 30 records, and which the metadata does not know of."""
+    bench = MoveBench()
+    bench.append(30)
+    bench.obeys = False
+    bench.request(2)
+    bench.turns(20)
+    return bench
+
+
 def copied_to(bench: MoveBench) -> int:
     target = bench.env.directories.target_of(PARTITION)
     assert target is not None
@@ -71,11 +81,7 @@ def test_the_log_serves_until_the_metadata_names_the_new_directory() -> None:
 def test_what_a_copy_gave_up_is_not_missed_once_it_is_the_log() -> None:
     """Goal (seed 99505752 of aimed-swaps): the copy was saved with more records, which the log has
     given up since. A power cut right behind the swap."""
-    bench = MoveBench()
-    bench.append(30)
-    bench.obeys = False
-    bench.request(2)
-    bench.turns(20)
+    bench = copied()
     target = bench.env.directories.target_of(PARTITION)
     assert target is not None
     target.checkpoint_recovery_points()
@@ -92,11 +98,7 @@ def test_a_start_does_not_take_for_durable_what_a_copy_has_behind_a_cut() -> Non
     """Goal: the directory of the copy claimed what that had before it was cut. The process dies
     before what was copied since is durable; a start took that for durable, it was never flushed,
     and a power cut behind the move took it."""
-    bench = MoveBench()
-    bench.append(30)
-    bench.obeys = False
-    bench.request(2)
-    bench.turns(20)
+    bench = copied()
     bench.env.directories.online[2].checkpoint_recovery_points()
     bench.carry_out()
     bench.log.truncate_to(5)
@@ -184,11 +186,7 @@ def test_a_log_that_begins_anew_below_its_copy_is_copied_anew(records: int) -> N
 
 def test_a_copy_is_made_anew_that_a_crash_leaves_with_a_later_start() -> None:
     """Goal: the move ends where only the disk of the copy has saved the log start."""
-    bench = MoveBench()
-    bench.append(30)
-    bench.obeys = False
-    bench.request(2)
-    bench.turns(20)
+    bench = copied()
     bench.log.maybe_raise_log_start_offset(20)
     bench.turns(5)
     bench.env.directories.online[2].checkpoint_recovery_points()
@@ -485,11 +483,7 @@ def test_both_copies_go_with_their_topic(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_a_copy_had_is_not_missed_in_the_next_log_of_its_name(seed: int) -> None:
     """Goal: a topic is deleted, and made again on the disk of a copy. A power cut takes the new
     name of the copy back and leaves the directory of the new log."""
-    bench = MoveBench()
-    bench.append(30)
-    bench.obeys = False
-    bench.request(2)
-    bench.turns(20)
+    bench = copied()
     directories = bench.env.directories
     directories.online[2].checkpoint_recovery_points()
     bench.carry_out()
@@ -586,11 +580,7 @@ def test_gaps_move_with_their_log(power_cut: bool) -> None:
 
 def raised(log_start: int) -> MoveBench:
     """A complete copy of a log whose start has risen behind the start of the copy."""
-    bench = MoveBench()
-    bench.append(30)
-    bench.obeys = False
-    bench.request(2)
-    bench.turns(20)
+    bench = copied()
     bench.log.maybe_raise_log_start_offset(log_start)
     bench.turns(20)
     bench.env.directories.online[1].checkpoint_log_start_offsets()
@@ -627,11 +617,7 @@ def test_a_former_log_start_does_not_count_for_what_a_copy_has_below() -> None:
 def test_a_log_start_that_was_saved_of_a_copy_is_read_with_it() -> None:
     """Goal: it does not come back later. The process died when no recovery point of the copy was
     saved; the log has an earlier start, and what was written there would be dropped."""
-    bench = MoveBench()
-    bench.append(30)
-    bench.obeys = False
-    bench.request(2)
-    bench.turns(20)
+    bench = copied()
     bench.log.maybe_raise_log_start_offset(20)
     bench.turns(20)
     bench.restart()

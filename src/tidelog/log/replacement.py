@@ -20,7 +20,14 @@ from typing import Final
 from tidelog.errors import LogDamaged
 from tidelog.limits import FILE_DELETION_WORK
 from tidelog.log.batch_file import BatchFile
-from tidelog.log.file_names import DELETED_SUFFIX, LOG_SUFFIX, offset_of, offsets_in
+from tidelog.log.file_names import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_of,
+    offsets_in,
+)
 from tidelog.log.pieces import Pieces
 from tidelog.log.values import LogEnv
 
@@ -47,7 +54,14 @@ def finish_swaps(env: LogEnv, path: str) -> Pieces[list[str]]:
         swaps = [name for name in swaps if name not in incomplete]
     for name in swaps:
         if name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            obsolete += _covered_by(env, path, name, names)
+            covered = _covered_by(env, path, name, names)
+            txn_index = name.replace(LOG_SUFFIX, TXN_INDEX_SUFFIX)
+            if txn_index not in swaps and txn_index.removesuffix(SWAP_SUFFIX) in covered:
+                # An old one, or the new one, whose plain name alone outlived a power cut. Without
+                # its offset index the segment is scanned, and gets what is right.
+                obsolete.append(name.replace(LOG_SUFFIX, INDEX_SUFFIX))
+            obsolete += covered
+    swaps = [name for name in swaps if name not in obsolete]
     for name in obsolete:
         disk.delete(f"{path}/{name}")
         yield FILE_DELETION_WORK

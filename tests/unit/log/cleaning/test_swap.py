@@ -11,7 +11,7 @@ from tests.unit.log.cleaning.bench import (
     draw_history,
     sequences_of,
 )
-from tests.unit.log.harness import PARTITION
+from tests.unit.log.harness import PARTITION, file_of
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
@@ -121,3 +121,29 @@ def test_without_a_sync_between_its_stages_a_crash_loses_records(
     monkeypatch.setattr(Swap, "begin", hurry)
     with pytest.raises((AssertionError, KeyError)):
         test_a_crash_at_every_operation_of_a_round(0)
+
+
+def test_of_the_plain_names_a_power_cut_may_keep_any() -> None:
+    """That of the transaction index alone: it was taken for the old segment's and deleted, the
+    segment had none, as most, and readers of committed data got what was aborted."""
+    bench = CleaningBench(segment_bytes=10_000)
+    for value in (b"older", b"old", b"new"):
+        bench.put((b"k", value))
+    begun = bench.put((b"t", b"aborted"), producer=3, txn=1)
+    bench.end(3, commit=False)
+    for _ in range(3):
+        bench.roll()
+        bench.put((b"filler", b"x"))
+    bench.log.update_high_watermark(begun + 1)
+    bench.log.request_flush()
+    bench.settle()
+    bench.directory.checkpoint_recovery_points()
+    assert bench.begin() and bench.round is not None
+    index = file_of(0, ".txnindex")
+    while not bench.disk.exists(index + ".deleted"):
+        bench.round.step(50)
+        bench.settle()
+    bench.disk.rename(index + ".swap", index)
+    bench.reopen_after_kill().reconfigure(bench.config)
+    bench.commit_all()
+    assert [one[2] for one in committed_records(bench.log) if one[1] in b"kt"] == [b"new"]

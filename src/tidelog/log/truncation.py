@@ -37,8 +37,6 @@ def truncate_to(state: LogState, offset: int) -> bool:
         truncate_fully_and_start_at(state, offset)
         return True
     offset = end_below(state, offset)
-    if offset < state.segments.active.base_offset:
-        _forget_cleaning(state, offset)
     # Before anything is cut: a process that dies in between must not seem to lack records.
     state.move_recovery_point(min(state.recovery_point, offset))
     state.ledger.on_truncation()
@@ -79,7 +77,10 @@ def shorten(state: LogState, target: int) -> bool:
 
 
 def end_below(state: LogState, offset: int) -> int:
-    """Where a log ends that is cut at `offset`. Raises `LogDamaged`."""
+    """Where a log ends that is cut at `offset`. A round of cleaning that could put other batches
+    there ends first. Raises `LogDamaged` and `StorageError`."""
+    if state.cleaning is not None and offset < state.segments.active.base_offset:
+        state.cleaning.end_for_cut()
     if (
         state.cleaned_to < 0
         or not state.segments.first_base_offset <= offset < state.log_end_offset

@@ -29,6 +29,7 @@ from tidelog.log.cleaning.offset_map import OffsetMap
 from tidelog.log.cleaning.round import CleaningRound
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.deleted_files import DeletedSegment
+from tidelog.log.state import UNCUT
 from tidelog.replication.events.roles import CleaningEnded, CleaningStopped
 from tidelog.replication.partition import Partition
 from tidelog.replication.shared import Env, Recurring
@@ -149,9 +150,10 @@ class LogCleaner:
 
     def _may_clean(self, partition: Partition) -> bool:
         """Whether a round may begin. While a replica moves, a tombstone could go before its copy
-        has it."""
+        has it; and the end that a cut has announced must be there when it is made."""
         return (
             "compact" in partition.log.config.cleanup_policy
+            and partition.log.announced_end == UNCUT
             and partition.topic_partition not in self._env.hosted.moving
             and self._is_in_service(partition)
         )

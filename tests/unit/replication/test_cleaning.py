@@ -4,14 +4,20 @@ from typing import Any
 
 import pytest
 
+from tests.unit.log.harness import WALL_MS
 from tests.unit.replication.filled import orders_on_three
+from tests.unit.replication.move_bench import MoveBench
+from tidelog.config import LogConfig
+from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import Operation
 from tidelog.log.cleaning.choosing import Cleanable, cleanable_part
 from tidelog.log.cleaning.round import CleaningRound
+from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.file_names import GAPS_FILE
-from tidelog.log.state import LogState
+from tidelog.log.state import UNCUT, LogState
 from tidelog.model import TopicPartition
 from tidelog.replication import cleaning
+from tidelog.replication.cleaning import LogCleaner
 from tidelog.sim.engine.disk import Trouble
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
@@ -166,3 +172,40 @@ def test_a_round_that_gets_nowhere_is_not_tried_again_at_once(
     cluster.feed.configure("pairs", "cleanup.policy", "compact")
     cluster.run(2 * CONFIG.cleaner_backoff_ms)
     assert 3 <= rounds < 20, "every broker has tried"
+
+
+class CleanerBench(MoveBench):
+    """A broker with three disks whose cleaner runs: a compacted log on disk 1."""
+
+    def __init__(self) -> None:
+        super().__init__(LogConfig(segment_bytes=1000, cleanup_policy="compact"))
+        self.cleaner = LogCleaner(self.env)
+        self.cleaner.checks.start(self.now)
+        self.append(60)
+        self.log.request_flush()
+        self.carry_out()
+
+    def answer(self, subject: object) -> None:
+        if isinstance(subject, CleanedFlush):
+            self.cleaner.on_flushed(subject, self.now)
+        else:
+            super().answer(subject)
+
+    def run(self, ms: int = 5 * CONFIG.cleaner_backoff_ms) -> None:
+        """So long."""
+        for _ in range(ms):
+            self.now = Instant(self.now + 1)
+            self.cleaner.work(self.now, WALL_MS)
+            self.carry_out()
+
+
+def test_a_log_that_is_about_to_be_cut_is_not_cleaned() -> None:
+    """The end that checkpoints have announced was gone with its batch when the cut was made, and a
+    process that died then left a log that seemed to lack records."""
+    bench = CleanerBench()
+    bench.log.announced_end = 50
+    bench.run()
+    assert bench.log.cleaned_to < 0
+    bench.log.announced_end = UNCUT
+    bench.run()
+    assert bench.log.cleaned_to > 0

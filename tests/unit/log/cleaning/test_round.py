@@ -256,3 +256,38 @@ def test_epochs_of_a_cleaned_log_are_those_of_its_followers(seed: int) -> None:
         assert follower_of(log).epochs.entries == log.epochs.entries
         log.maybe_raise_log_start_offset(prng.choice(list(log.segments)).base_offset)
         assert follower_of(log).epochs.entries == log.epochs.entries
+
+
+@pytest.mark.parametrize("announced", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_ends_where_a_batch_of_the_cleaned_log_ends(seed: int, announced: bool) -> None:
+    """A replacement that was half done was finished by the cut, or between the checkpoint that
+    announced it and the cut, which went on with the end of a batch that was gone by then. The next
+    start missed what no log had. Method: a cut below the high watermark, as behind an unclean
+    election, in each step of a round."""
+    for steps in range(1, 200):
+        prng = Prng(seed)
+        bench = CleaningBench(segment_bytes=3000)
+        draw_history(bench, prng, 50)
+        bench.commit_all()
+        log = bench.log
+        cut = prng.between(1, log.segments[1].base_offset)
+        assert bench.begin() and bench.round is not None
+        for _ in range(steps):
+            bench.round.step(50)
+            bench.settle()
+        if bench.round.is_over:
+            assert steps > 5
+            return
+        if announced:
+            cut = log.announced_end = log.end_below(cut)
+        else:
+            log.truncate_to(cut)
+        bench.directory.checkpoint_recovery_points()
+        bench.settle()
+        while announced and not bench.round.is_over:
+            bench.round.step(50)
+            bench.settle()
+        log.truncate_to(cut)
+        end = log.log_end_offset
+        assert bench.reopen_after_kill().log_end_offset == end

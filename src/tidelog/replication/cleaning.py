@@ -200,13 +200,12 @@ class LogCleaner:
             return
         try:
             cleaning.step(CLEANING_WORK_PER_TURN)
+        except LogDamaged as error:
+            self._forget()
+            self._env.changed.failed.append((partition, _given_up(cleaning) or error))
+            return
         except (StorageError, CorruptBatch) as error:
             self._stop(partition, error)
-            return
-        except LogDamaged as error:
-            cleaning.give_up()
-            self._forget()
-            self._env.changed.failed.append((partition, error))
             return
         if cleaning.is_over:
             self._end(partition, cleaning)
@@ -241,12 +240,9 @@ class LogCleaner:
         self._env.trace.event(
             CleaningStopped(partition=partition.topic_partition, reason=str(error))
         )
-        cleaning = self._round
+        failure = None if self._round is None else _given_up(self._round)
         self._forget()
-        try:
-            if cleaning is not None:
-                cleaning.give_up()
-        except StorageError as failure:
+        if failure is not None:
             self._env.changed.failed.append((partition, failure))
         self._begin_search()
 
@@ -258,6 +254,15 @@ class LogCleaner:
 
     def _forget(self) -> None:
         self._round = self._partition = self._at = None
+
+
+def _given_up(cleaning: CleaningRound) -> StorageError | None:
+    """Ends a round; returns the error of a disk that does not even take its files away."""
+    try:
+        cleaning.give_up()
+    except StorageError as error:
+        return error
+    return None
 
 
 def _worth(part: Cleanable) -> tuple[bool, float]:

@@ -10,10 +10,12 @@ from tests.unit.replication.move_bench import MoveBench
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import Operation
+from tidelog.errors import LogDamaged, StorageError
 from tidelog.log.cleaning.choosing import Cleanable, cleanable_part
 from tidelog.log.cleaning.round import CleaningRound
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.file_names import GAPS_FILE
+from tidelog.log.replacement import CLEANED_SUFFIX
 from tidelog.log.state import UNCUT, LogState
 from tidelog.model import TopicPartition
 from tidelog.replication import cleaning
@@ -197,6 +199,34 @@ class CleanerBench(MoveBench):
             self.now = Instant(self.now + 1)
             self.cleaner.work(self.now, WALL_MS)
             self.carry_out()
+
+    def run_to_a_round(self) -> None:
+        """Until the log is being cleaned."""
+        while self.log.cleaning is None:
+            self.run(1)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_damage_takes_the_replica_out_of_service(
+    monkeypatch: pytest.MonkeyPatch, read_only: bool
+) -> None:
+    """It counted as records of a strange layout: the log was not cleaned any more, and stayed in
+    service. A disk that takes no deletion by then goes offline; its error ended the node."""
+    monkeypatch.setattr(cleaning, "CLEANING_WORK_PER_TURN", 20)
+    bench = CleanerBench()
+    bench.run_to_a_round()
+    while not any(name.endswith(CLEANED_SUFFIX) for name in bench.disks[1].list_dir("orders-3")):
+        bench.run(1)
+    damaged = bench.log.segments[-2].file
+    bench.disks[1].flip_bit(damaged.path, 8 * damaged.size_bytes - 9)
+    if read_only:
+        bench.disks[1].troubles.append(Trouble("eio", frozenset((Operation.DELETE,))))
+    while not bench.env.changed.failed:
+        assert bench.log.cleaning is not None, "the round has ended without a word"
+        bench.run(1)
+    ((partition, error),) = bench.env.changed.failed
+    assert partition is bench.partition
+    assert isinstance(error, StorageError if read_only else LogDamaged)
 
 
 def test_a_log_that_is_about_to_be_cut_is_not_cleaned() -> None:

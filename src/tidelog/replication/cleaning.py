@@ -81,12 +81,12 @@ class LogCleaner:
     def work(self, now: Instant, wall_ms: int) -> None:
         """One slice of whatever is due."""
         self._now = now
-        if (
-            self.checks.due(now) is not None
-            and self._round is None
-            and self._search.next_at is None
-        ):
-            self._begin_search()
+        if self.checks.due(now) is not None and self._search.next_at is None:
+            if self._partition is not None and not self._is_in_service(self._partition):
+                # A disk that has failed answers no flush.
+                self._abandon()
+            if self._round is None:
+                self._begin_search()
         if self._search.next_at is not None:
             self._env.trace.steps.begin("a search for dirty logs")
             self._look(wall_ms)

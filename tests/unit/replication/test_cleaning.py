@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.log.harness import WALL_MS
+from tests.unit.log.harness import TOPIC_ID, WALL_MS
 from tests.unit.replication.filled import orders_on_three
-from tests.unit.replication.move_bench import MoveBench
+from tests.unit.replication.move_bench import IDS, MoveBench
 from tidelog.config import LogConfig
 from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import Operation
@@ -15,11 +15,13 @@ from tidelog.log.cleaning.choosing import Cleanable, cleanable_part
 from tidelog.log.cleaning.round import CleaningRound
 from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.file_names import GAPS_FILE
+from tidelog.log.log import Log
 from tidelog.log.replacement import CLEANED_SUFFIX
 from tidelog.log.state import UNCUT, LogState
 from tidelog.model import TopicPartition
 from tidelog.replication import cleaning
 from tidelog.replication.cleaning import LogCleaner
+from tidelog.replication.partition import Partition
 from tidelog.sim.engine.disk import Trouble
 from tidelog.sim.replicas.broker import Broker
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
@@ -187,6 +189,16 @@ class CleanerBench(MoveBench):
         self.log.request_flush()
         self.carry_out()
 
+    def host_another(self) -> Log:
+        """A second log of that kind, on disk 2."""
+        other = TopicPartition("others", 0)
+        log = self.env.directories.create(other, TOPIC_ID, self.config, IDS[2])
+        self.env.hosted.partitions[other] = self.partition = Partition(log, self.env)
+        self.append(60)
+        log.request_flush()
+        self.carry_out()
+        return log
+
     def answer(self, subject: object) -> None:
         if isinstance(subject, CleanedFlush):
             self.cleaner.on_flushed(subject, self.now)
@@ -204,6 +216,18 @@ class CleanerBench(MoveBench):
         """Until the log is being cleaned."""
         while self.log.cleaning is None:
             self.run(1)
+
+
+def test_a_disk_that_fails_does_not_keep_other_logs_from_being_cleaned() -> None:
+    """It answered no flush, and the round on it waited for one as long as the process lived."""
+    bench = CleanerBench()
+    bench.hanging = {1}
+    bench.run_to_a_round()
+    bench.run(10)
+    bench.partition.go_offline("its directory is offline")
+    other = bench.host_another()
+    bench.run()
+    assert other.cleaned_to > 0
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -20,7 +20,7 @@ from tidelog.env.disk import Buffer
 from tidelog.errors import CorruptBatch, StorageError
 from tidelog.log.batch_file import MAX_RELATIVE_OFFSET
 from tidelog.log.replay import read_marker_or_none
-from tidelog.log.rolling import roll
+from tidelog.log.rolling import request_flush, roll
 from tidelog.log.segment import BatchSpan
 from tidelog.log.state import LogState
 from tidelog.log.truncation import truncate_fully_and_start_at
@@ -224,9 +224,7 @@ def _write(
         if begins_gaps:
             state.note_gaps()
         if active.should_roll(config, incoming=spans[-1], wall_ms=wall_ms, size_bytes=len(data)):
-            # Also where batches are missing: a start takes a hole between segments for a torn tail.
-            fitting = spans[-1].last_offset - MAX_RELATIVE_OFFSET
-            roll(state, max(state.log_end_offset, fitting))
+            _roll_if_cut_is_durable(state, spans[-1].last_offset, len(data))
             active = state.segments.active
         if active.created_ms < 0:
             active.created_ms = wall_ms
@@ -236,6 +234,19 @@ def _write(
         # (KAFKA-10778): what a device takes after an error proves nothing.
         state.failure = str(error)
         raise
+
+
+def _roll_if_cut_is_durable(state: LogState, last_offset: int, size_bytes: int) -> None:
+    """Two files keep no order in a power cut. One that undoes a cut of the active segment, and
+    leaves the next one, would put records of a former leader below those of the present one, whose
+    epoch then shows that the two logs agree (*LogMatching*). So the active segment takes a little
+    more than it should, until a flush has made the cut durable."""
+    if state.ledger.cut_is_pending and state.segments.active.can_take(last_offset, size_bytes):
+        if not state.ledger.is_under_way:
+            request_flush(state)
+        return
+    # Also where batches are missing: a start takes a hole between segments for a torn tail.
+    roll(state, max(state.log_end_offset, last_offset - MAX_RELATIVE_OFFSET))
 
 
 def _take_in(

@@ -33,6 +33,7 @@ class FlushLedger:
         "_topic_partition",
         "_under_way",
         "_written",
+        "cut_is_pending",
         "is_future",
         "truncation_count",
     )
@@ -46,6 +47,8 @@ class FlushLedger:
         self._under_way: deque[list[File]] = deque()
         # How often the log was cut, and others whose place it took; part of each subject.
         self.truncation_count = 0
+        # Whether a file was cut, and that may not be durable: then a power cut may undo it.
+        self.cut_is_pending = False
         # Subjects with a smaller count are of an earlier object of the same log.
         self._first_count = 0
         # Whether the log is a copy that is not the replica's log yet; part of each subject.
@@ -55,6 +58,11 @@ class FlushLedger:
     def was_truncated(self) -> bool:
         """Whether this log was, since it was opened, and not only one whose place it took."""
         return self.truncation_count > self._first_count
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a flush is not answered yet."""
+        return bool(self._under_way)
 
     def add(self, *files: File) -> None:
         """Hands in files that are complete; they are closed once they are durable."""
@@ -87,7 +95,10 @@ class FlushLedger:
         if self._under_way:
             for file in self._under_way.popleft():
                 file.close()
-        return subject.upto if subject.truncation_count == self.truncation_count else None
+        if subject.truncation_count != self.truncation_count:
+            return None
+        self.cut_is_pending = False
+        return subject.upto
 
     def begin_after(self, truncation_count: int) -> None:
         """The log was opened anew: answers to an earlier object's requests do not count."""

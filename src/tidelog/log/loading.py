@@ -245,7 +245,7 @@ class _Loader:
         )
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
-        unflushed_cut = UNCUT
+        unflushed_cut, ledger = UNCUT, FlushLedger(topic_partition, self.env.effects)
         if not never_flushed and recovery.rebuilt_bases:
             written = yield from self._write_indexes(recovery.rebuilt_bases)
             if epochs.is_new and log_end_offset > log_start_offset:
@@ -255,7 +255,7 @@ class _Loader:
             yield from self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
-            unflushed_cut = log_end_offset
+            unflushed_cut, ledger.cut_is_pending = log_end_offset, True
             for segment in self.segments:
                 segment.dirty = True
         for segment in self.segments:
@@ -281,7 +281,7 @@ class _Loader:
             # One beyond the end is of another log that had this name: all of this one is dirty.
             cleaned_to=0 if cleaned_to > log_end_offset else cleaned_to,
             tail=TailCache(self.env.tails or TailBudget()),
-            ledger=FlushLedger(topic_partition, self.env.effects),
+            ledger=ledger,
             identity_is_unsynced=never_flushed and self._has_identity and not self.clean,
         )
 

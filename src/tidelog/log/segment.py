@@ -161,6 +161,13 @@ class Segment:
             return True
         return self.offset_index.is_full or self.time_index.is_full
 
+    def can_take(self, last_offset: int, size_bytes: int) -> bool:
+        """Whether its files have a place for batches, however large or old it may be."""
+        is_full = self.offset_index.is_full or self.time_index.is_full
+        most = MAX_RELATIVE_OFFSET
+        fits = last_offset - self.base_offset <= most and self.size_bytes + size_bytes <= most
+        return fits and not is_full
+
     def _jitter_ms(self, config: LogConfig) -> int:
         """By how much this segment is rolled early: its name decides, so that a run repeats."""
         most = min(config.segment_jitter_ms, config.segment_ms)

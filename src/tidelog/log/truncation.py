@@ -43,6 +43,7 @@ def truncate_to(state: LogState, offset: int) -> bool:
     while state.segments.active.base_offset > offset:
         state.segments.drop_active().delete()
     state.segments.active.truncate_to(offset)
+    state.ledger.cut_is_pending = True
     state.tail.truncate_to(offset)
     state.log_end_offset = offset
     state.log_start_offset = min(state.log_start_offset, offset)

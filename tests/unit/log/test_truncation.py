@@ -7,6 +7,7 @@ import pytest
 from tests.unit.log.cleaning.bench import CleaningBench, full
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch, read_all
 from tidelog.config import LogConfig
+from tidelog.env.prng import Prng
 from tidelog.log.rolling import request_flush
 from tidelog.log.values import AppendOrigin
 from tidelog.model import EpochEndOffset
@@ -188,3 +189,43 @@ def test_a_log_that_begins_anew_may_have_gaps_if_it_had() -> None:
         bench.log.append_as_follower(stamp(batch(), base_offset, 0), 0)
     bench.log.verify()
     assert len(read_all(bench.log)) == 3 * len(batch())
+
+
+def test_a_cut_that_a_power_cut_undoes_has_no_newer_records_behind_it() -> None:
+    """A follower cut the record of a former leader, fetched others, and rolled. Power went before a
+    flush: the cut was undone, and the next segment was there. The old record lay below records of
+    the new epoch, and by that epoch the log agreed with its leader's. Method: any part of what is
+    not durable survives; the old record and the one in its place have one size."""
+    undone = 0
+    for seed in range(60):
+        bench = LogBench(LogConfig(segment_bytes=300))
+        bench.log.append_as_leader(batch(value=b"a" * 40), 1, WALL_MS)
+        bench.log.append_as_leader(batch(value=b"b" * 40), 1, WALL_MS)
+        bench.log.request_flush()
+        bench.settle()
+        bench.directory.checkpoint_recovery_points()
+        bench.log.announced_end = 1
+        bench.directory.checkpoint_recovery_points()
+        bench.settle()
+        bench.log.truncate_to(1)
+        for _ in range(4):
+            bench.log.append_as_leader(batch(value=b"c" * 40), 2, WALL_MS)
+        log = bench.reopen_after_power_cut(Prng(seed))
+        epochs = [header.leader_epoch for _, header in iter_headers(read_all(log))]
+        undone += epochs == [1, 1]
+        assert epochs == [1, 1] or epochs[:2] == [1, 2][: len(epochs)]
+    assert undone
+
+
+def test_a_log_that_waits_for_its_cut_rolls_when_that_is_durable() -> None:
+    """It asks for the flush itself."""
+    bench = LogBench(LogConfig(segment_bytes=300))
+    bench.append()
+    bench.append()
+    bench.log.truncate_to(1)
+    for _ in range(4):
+        bench.append()
+    assert len(bench.log.segments) == 1
+    bench.settle()
+    bench.append()
+    assert len(bench.log.segments) == 2

@@ -10,6 +10,7 @@ from tests.unit.log.cleaning.bench import (
     full,
     sequences_of,
 )
+from tests.unit.log.cleaning.random_rounds import RandomRounds
 from tests.unit.log.harness import PARTITION, LogBench, read_all
 from tidelog.env.prng import Prng
 from tidelog.log.checkpoint import CLEANER_FILE, encode_offsets
@@ -291,3 +292,19 @@ def test_a_cut_ends_where_a_batch_of_the_cleaned_log_ends(seed: int, announced: 
         log.truncate_to(cut)
         end = log.log_end_offset
         assert bench.reopen_after_kill().log_end_offset == end
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_key_has_its_last_value(seed: int) -> None:
+    bench = RandomRounds(seed)
+    for _ in range(bench.prng.between(30, 150)):
+        bench.step()
+    bench.crashing.left = None
+    bench.check()
+    for _ in range(3):
+        bench.seal()
+        bench.commit_all()
+        while bench.clean():
+            bench.check()
+        bench.wall_ms += 2000
+    bench.check()

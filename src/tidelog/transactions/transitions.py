@@ -19,7 +19,9 @@ is the first to ask for one (InitProducerId with the epoch that it knows); a new
 producer before, gets the epoch behind it.
 
 Epochs end at `LAST_EPOCH`; behind it the producer gets a new producer id. Its last epoch but one is
-the last that a client sees: the one behind it is for the markers.
+the last that a client sees: the one behind it is for the markers. A client that has the last epoch
+all the same is fenced: there is none for the markers of its transaction. So is one whose
+transaction was aborted with the last epoch, unless it asks for a producer id.
 
 Source: KIP-98, KIP-360, KIP-588, KIP-890; Kafka's TransactionCoordinator and TransactionMetadata.
 """
@@ -165,7 +167,7 @@ def check_producer(
     """The transaction that this producer may add to, or why it may not."""
     if known is None or known.producer_id != producer_id:
         return None, ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if known.producer_epoch != producer_epoch:
+    if known.producer_epoch != producer_epoch or producer_epoch == LAST_EPOCH:
         return None, ErrorCode.PRODUCER_FENCED
     if known.state.is_prepared:
         return None, ErrorCode.CONCURRENT_TRANSACTIONS
@@ -227,8 +229,8 @@ def _end_with_next_epoch(known: Transaction, request: EndTransaction, wall_ms: i
     )
     if known.state.is_prepared:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    is_repeated = known.producer_epoch == epoch + 1
-    is_present = known.producer_epoch == epoch
+    is_repeated = known.producer_epoch == epoch + 1 < LAST_EPOCH
+    is_present = known.producer_epoch == epoch < LAST_EPOCH
     is_complete = known.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
     if known.producer_id != request.producer_id and not has_overflown:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -279,6 +279,17 @@ def test_the_last_epoch_is_given_to_no_client():
     assert isinstance(repeated, Transaction)
     assert (repeated.producer_id, repeated.producer_epoch) == (9, 0)
     assert fence(known(ONGOING, LAST_EPOCH), 2, NOW).producer_epoch == LAST_EPOCH
+    # Nor to one that repeats its abort, and had a transaction that ends with an epoch behind it.
+    assert end(done, EndTransaction("x", 7, EXHAUSTED_EPOCH, False, 2, 9), NOW) is FENCED
+
+
+@pytest.mark.parametrize("state", [*IDLE, ONGOING])
+def test_who_claims_the_last_epoch_is_fenced(state):
+    """No epoch would be left for the markers."""
+    assert add(known(state, LAST_EPOCH), T0, epoch=LAST_EPOCH) is FENCED
+    for commit in (True, False):
+        request = EndTransaction("x", 7, LAST_EPOCH, commit, 2, 9)
+        assert end(known(state, LAST_EPOCH), request, NOW) is FENCED
 
 
 @pytest.mark.parametrize("epoch", [5, EXHAUSTED_EPOCH])
@@ -292,7 +303,8 @@ def test_a_fence_takes_one_epoch(epoch):
         frozenset(),
     )
     # R31: the producer that was fenced has lost its transaction, and learns so.
-    for before, of_version_2, of_add in ((after, AGAIN, AGAIN), (done, INVALID, FENCED)):
+    repeated = INVALID if epoch < EXHAUSTED_EPOCH else FENCED
+    for before, of_version_2, of_add in ((after, AGAIN, AGAIN), (done, repeated, FENCED)):
         assert end(before, EndTransaction("x", 7, epoch, True, 0), NOW) is FENCED
         assert end(before, EndTransaction("x", 7, epoch, True, 2), NOW) is of_version_2
         assert add(before, T1, epoch=epoch) is of_add

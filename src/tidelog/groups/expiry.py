@@ -20,9 +20,10 @@ without offsets is forgotten too. Kafka counts from the time at which the group 
 and so forgets a fresh commit of a tool to a group that has long been empty.
 
 A look at all groups begins every `offsets.retention.check.interval.ms`. It goes in slices: a wake
-looks at about `limits.OFFSETS_EXPIRED_PER_TURN` offsets. When topics were deleted a look begins at
-once, which is for their offsets only: a group whose last members were silent for too long stays for
-a while, since it is forgotten for good to a member that comes back (GROUP_ID_NOT_FOUND).
+looks at about `limits.OFFSETS_EXPIRED_PER_TURN` offsets, and a batch has no more records than that.
+When topics were deleted a look begins at once, which is for their offsets only: a group whose last
+members were silent for too long stays for a while, since it is forgotten for good to a member that
+comes back (GROUP_ID_NOT_FOUND).
 
 Source: KIP-211.
 """
@@ -92,7 +93,13 @@ class Expiry:
             records = self._of_deleted_topics(group_id, image)
             if self._is_whole and not records:
                 records = self._expired(group_id, image, env.wall_ms(now))
-            if records and env.append(records) is not ErrorCode.NONE:
+            if not records:
+                continue
+            code = env.append(records[:OFFSETS_EXPIRED_PER_TURN])
+            if code is ErrorCode.NONE and len(records) > OFFSETS_EXPIRED_PER_TURN:
+                # All of them may be more than one batch can have.
+                self._left.appendleft(group_id)
+            elif code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR):
                 # Replicas do not follow; the next look will find them again.
                 self._left.clear()
         self._goes_on_at = Instant(now + 1) if self._left else None

@@ -116,6 +116,28 @@ def test_many_offsets_are_looked_at_in_slices(rig):
     assert not len(rig.coordinator.committed.groups)
 
 
+def test_more_offsets_expire_than_one_batch_takes(rig):
+    """A group with too many was kept for good, and so were all behind it in the look."""
+    many = [TopicPartition("u", number) for number in range(2 * OFFSETS_EXPIRED_PER_TURN + 1)]
+    rows = tuple((each, CommittedOffset(3)) for each in many)
+    rig.ask(commit(3)._replace(offsets=rows))
+    others = ("e", "f", "h")
+    for group_id in others:
+        rig.ask(commit(3, group_id=group_id))
+    # A tombstone has 11 bytes.
+    rig.partition.max_batch_bytes = 12 * OFFSETS_EXPIRED_PER_TURN
+    rig.advance(11 * MINUTE_MS)
+    assert not rig.coordinator.entries
+
+
+def test_what_cannot_be_written_keeps_no_other_group(rig):
+    for group_id in ("e", "f" * 3000, "g", "h"):
+        rig.ask(commit(3, group_id=group_id))
+    rig.partition.max_batch_bytes = 2000
+    rig.advance(11 * MINUTE_MS)
+    assert [group_id for group_id, _ in rig.coordinator.entries.items()] == ["f" * 3000]
+
+
 def test_offsets_of_a_consumer_group_expire_where_no_member_is_subscribed():
     rig = Consumers(consumer_session_timeout_ms=1 << 30, **CONFIG)
     member = Client(rig, "a", "t")

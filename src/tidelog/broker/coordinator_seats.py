@@ -86,9 +86,9 @@ class Seat(Generic[C]):
     def may_load(self) -> bool:
         """Whether there is something to read or to replay, or everything is replayed."""
         loader = self.loader
-        return loader is not None and (
-            loader.is_done or (self.log.is_led and loader.has_more(self.log.high_watermark))
-        )
+        if loader is None or not self.log.is_led:
+            return False
+        return loader.is_done or loader.has_more(self.log.high_watermark)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -349,7 +349,7 @@ class CoordinatorSeats(Generic[C]):
         for number, seat in list(self._busy.items()):
             coordinator = seat.coordinator
             if not coordinator.active:
-                self._begin(seat)
+                self._begin(number, seat)
                 continue
             if coordinator.is_deposed or not seat.log.is_led:
                 self._fail(number, seat, "not led any more")
@@ -369,12 +369,13 @@ class CoordinatorSeats(Generic[C]):
         while self._held and self._held[0][1].is_answered:
             self._held.popleft()
 
-    def _begin(self, seat: Seat[C]) -> None:
+    def _begin(self, number: int, seat: Seat[C]) -> None:
         """The replica may lead by now: its log is made some ticks after the metadata names it."""
         if seat.loader is None and seat.log.is_led:
             seat.loader = LogLoader(seat.log.start_offset, seat.log.end_offset)
         elif seat.loader is not None and not seat.log.is_led:
-            seat.loader = None
+            # What was replayed cannot be replayed again.
+            self._fail(number, seat, "not led any more")
 
     def _deliver(self, seat: Seat[C]) -> bool:
         replies = seat.coordinator.take_replies()

@@ -16,7 +16,7 @@ from tests.unit.broker.one_node import OneNode
 from tidelog.broker.group_seats import GroupCall, GroupSeats
 from tidelog.env.prng import Prng
 from tidelog.env.trace import Trace
-from tidelog.errors import ErrorCode
+from tidelog.errors import ErrorCode, LogDamaged
 from tidelog.groups.messages import FetchOffsets
 from tidelog.groups.records import CommittedOffset, OffsetRecord, encode
 from tidelog.limits import COORDINATOR_LOAD_BYTES_PER_TURN
@@ -194,6 +194,25 @@ def test_a_log_whose_beginning_goes_meanwhile_is_loaded_from_there_on():
         seats.wake(node.now)
         seats.check()
     assert asked(seats, node, "g9").offsets[0][1].offset == 19
+
+
+def test_a_log_that_goes_when_all_of_it_is_read_has_no_coordinator():
+    """A client reads damage in it before the turn in which the coordinator would begin."""
+    node = one_node(**ONE_PARTITION)
+    overwritten(node, 20)
+    seats = seats_of(node)
+    loader = seats._seats[0].loader
+    while not loader.is_done:
+        seats.wake(node.now)
+    replicas = node.broker.replicas
+    damage = LogDamaged("`1` bad byte", base_offset=0)
+    replicas._roles.on_failure(replicas.partitions[P0], damage, node.now)
+    assert P0 not in replicas.partitions
+    seats.wake(node.now)
+    seats.flow(node.now)
+    seats.check()
+    assert asked(seats, node) == Refused(ErrorCode.NOT_COORDINATOR)
+    assert seats.deadline() is None
 
 
 def test_what_is_not_committed_is_not_loaded():

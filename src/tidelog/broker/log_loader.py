@@ -93,6 +93,8 @@ class LogLoader:
         records: list[LogRecord] = []
         size_bytes = 0
         for place, header in iter_headers(data):
+            # The log may begin in the middle of a batch, all of which is read.
+            self._handed_out = min(self._handed_out, header.base_offset)
             if only_last_counts and not header.is_transactional and not header.is_control:
                 self._held.hold(decode_pairs(data, place, header), header.size_bytes)
                 size_bytes += header.size_bytes // COORDINATOR_HELD_BYTES_PER_BYTE

@@ -8,18 +8,23 @@ import pytest
 
 from tests.fixtures import kafka_files
 from tidelog.broker.log_loader import LogLoader
+from tidelog.config import SharesConfig
 from tidelog.env.prng import Prng
+from tidelog.env.trace import Trace, TraceList
 from tidelog.groups.consumer_records import ConsumerRecord, GroupEpoch, Kind, Subscription
 from tidelog.groups.image import GroupsImage, GroupsMachine
 from tidelog.groups.records import CommittedOffset, GroupRecord, GroupValue, OffsetRecord, encode
 from tidelog.groups.share_records import ShareGroupRecord, ShareKind, ShareMember
-from tidelog.model import TopicPartition
+from tidelog.model import TopicId, TopicPartition
 from tidelog.records.batch import build_batch
 from tidelog.records.control import ControlType, EndTxnMarker, control_record
 from tidelog.records.record import Record
 from tidelog.rsm import last_values
 from tidelog.rsm.kernel import Kernel
 from tidelog.rsm.log_records import InTransaction, LogRecord, TransactionEnd
+from tidelog.shares.coordinator import ShareCoordinator
+from tidelog.shares.records import SharePartition, ShareRecord, Snapshot
+from tidelog.shares.records import encode as encode_share
 from tidelog.transactions.image import TransactionsImage, TransactionsMachine
 from tidelog.transactions.records import Transaction, TransactionRecord
 
@@ -306,6 +311,19 @@ def test_batches_are_read_as_one():
     found = loader.take(commit(4, "g", 1).data + commit(6, "h", 2).data, 9)
     assert (found.base_offset, found.last_offset, found.epoch) == (2, 6, 3)
     assert len(found.records) == 2 and not loader.is_done
+
+
+def test_a_log_may_begin_in_the_middle_of_a_batch():
+    """A share coordinator counts from there what it may delete. Kafka's writes batches of several
+    records, and deletes some records of one."""
+    partitions = [SharePartition("g", TopicId(bytes(16)), number) for number in range(3)]
+    raws = [encode_share(ShareRecord(each, Snapshot())) for each in partitions]
+    loader = LogLoader(6, 7)
+    found = loader.take(batch_of(4, raws, raws).data, 7)
+    coordinator = ShareCoordinator(Following(7), SharesConfig(), Trace(TraceList()), lambda _: 3)
+    coordinator.load(found)
+    offsets = [coordinator.entries.get(each.key).snapshot_offset for each in partitions]
+    assert loader.is_done and offsets == [4, 5, 6]
 
 
 def test_a_log_may_end_in_what_compaction_has_left_out():

@@ -1,6 +1,10 @@
-"""Goal: what waits for replicas waits for a limited time, and all groups of a node are listed."""
+"""Goal: what waits for replicas waits for a limited time, all groups of a node are listed, and what
+was committed is there behind restarts and compaction."""
+
+import pytest
 
 from tests.unit.broker.api.group_client import SETTINGS, commit, fetch, one_node
+from tests.unit.broker.coordinator_orders import Order
 from tests.unit.broker.one_node import OneNode
 from tidelog.errors import ErrorCode
 from tidelog.model import OFFSETS_TOPIC
@@ -30,3 +34,11 @@ def test_replicas_that_do_not_follow_let_a_commit_time_out():
     assert fetch(wire, 9, {"t": [0]})[1] == {("t", 0): (-1, ErrorCode.NONE)}
     # The broker that does not follow is fenced; with it gone the commit comes into force.
     node.run_until(lambda: fetch(wire, 9, {"t": [0]})[1]["t", 0][0] == 7)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_offsets_outlive_restarts_and_compaction(seed):
+    """Plain ones, those of transactions, and deletions, while the cleaner goes over the log."""
+    order = Order(seed)
+    for _ in range(40):
+        order.step()

@@ -7,6 +7,7 @@ committed yet.
 import pytest
 
 from tests.unit.rsm.coordinator_rig import WALL_MS
+from tests.unit.transactions.orders import Order
 from tests.unit.transactions.rig import ID, T0, T1, TIMEOUT_MS, Rig, add, end, init, verify
 from tidelog.env.prng import Prng
 from tidelog.errors import ErrorCode
@@ -336,3 +337,11 @@ def test_clients_that_repeat_and_coordinators_that_die(seed):
         rig = Rig(rig.partition, version=version, now=rig.now)
         rig.write_all()
     assert all(each.state.is_idle for _, each in rig.coordinator.entries.items())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_was_promised_comes_true_in_any_order(seed):
+    order = Order(seed)
+    for _ in range(60):
+        order.step()
+    order.finish()

@@ -422,6 +422,9 @@ class LogDirectory:
         self.logs[topic_partition] = log
         if remember:
             self.remembered.setdefault(topic_partition, damage.outlasting_repair)
+        # It may begin lower now. A start that finds the former log start would empty it; with the
+        # former end beside that it is damaged.
+        self.checkpoint_log_start_offsets()
         self.checkpoint_recovery_points()
         return log
 

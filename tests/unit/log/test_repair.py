@@ -78,3 +78,24 @@ def test_a_damaged_log_with_gaps_is_known_to_have_been_cleaned() -> None:
     bench.disk.delete(f"{PARTITION}/{last}")
     bench.directory = bench._open()
     assert bench.directory.damaged[PARTITION].checkpoints.cleaned_to == 0
+
+
+def test_what_is_written_to_a_repaired_log_outlives_a_kill_below_its_former_start() -> None:
+    """Nothing was left of it, so it began at 0. The checkpoint had the former log start for up to a
+    minute, and a start emptied the log."""
+    bench = LogBench(LogConfig(segment_bytes=200))
+    for _ in range(4):
+        bench.append(count=2)
+    bench.log.request_flush()
+    bench.log.update_high_watermark(8)
+    bench.log.maybe_raise_log_start_offset(5)
+    bench.directory.checkpoint_log_start_offsets()
+    bench.directory.checkpoint_recovery_points()
+    bench.settle()
+    bench.directory.quarantine(PARTITION, LogDamaged("a bad batch", 4))
+    bench.directory.doubt_all(PARTITION)
+    finish(bench.directory.repaired(PARTITION, TOPIC_ID, bench.config))
+    bench.settle()
+    bench.append(count=2)
+    log = bench.reopen_after_kill()
+    assert (log.log_start_offset, log.log_end_offset) == (0, 2)

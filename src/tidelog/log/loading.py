@@ -252,12 +252,12 @@ class _Loader:
                 written.append(epochs.write_first(self.env.disk))
             if self._lacks_snapshot(snapshots, log_start_offset):
                 written.append(snapshots.write(log_end_offset, producers.encode_snapshot()))
+            written += self._unsynced_snapshots(snapshots)
             yield from self._make_durable(written, recovery.rebuilt_bases)
         elif not self.clean and found and not self.sync_later:
             # A truncation may be in memory only.
             unflushed_cut, ledger.cut_is_pending = log_end_offset, True
-            for segment in self.segments:
-                segment.dirty = True
+            self._leave_to_flush(ledger, snapshots)
         for segment in self.segments:
             segment.batches.file = segment.file
         high_watermark = max(log_start_offset, min(self.checkpoints.high_watermark, log_end_offset))
@@ -497,6 +497,22 @@ class _Loader:
                 written += segment.write_indexes()
                 yield LOG_SAVING_WORK
         return written
+
+    def _leave_to_flush(self, ledger: FlushLedger, snapshots: ProducerSnapshots) -> None:
+        """What a former process has written may be in memory only; a stop may have saved it."""
+        for segment in self.segments:
+            segment.dirty = True
+        ledger.add(*self._unsynced_snapshots(snapshots))
+        if self.segments[-1].indexes_are_saved:
+            ledger.add(*self.segments[-1].reopened_indexes())
+
+    def _unsynced_snapshots(self, snapshots: ProducerSnapshots) -> list[File]:
+        """Those that no flush may have covered. What was killed has left them, and a power cut
+        takes them: then a producer would be forgotten whose records were deleted."""
+        if self.clean or self.sync_later:
+            return []
+        point = self.checkpoints.recovery_point
+        return [snapshots.reopened(offset) for offset in snapshots.offsets if offset >= point]
 
     def _lacks_snapshot(self, snapshots: ProducerSnapshots, log_start_offset: int) -> bool:
         """Whether each start would replay sealed segments."""

@@ -63,6 +63,10 @@ class ProducerSnapshots:
         """The content of a file; empty when there is none."""
         return self._disk.read_file(self.path(offset)) or b""
 
+    def reopened(self, offset: int) -> File:
+        """A file that is there, open once more, for a flush."""
+        return self._disk.open(self.path(offset))
+
     def write(self, offset: int, data: bytes) -> File:
         """Writes a file, not yet durable; returns it open, for the flush to come."""
         file = self._disk.open(self.path(offset), create=True)

@@ -364,6 +364,11 @@ class Segment:
         """The log file under its present name, open once more."""
         return self._disk.open(self._path + file_names.LOG_SUFFIX + self._second_suffix)
 
+    def reopened_indexes(self) -> list[File]:
+        """The files of its saved indexes, open once more, for a flush."""
+        suffixes = (file_names.INDEX_SUFFIX, file_names.TIME_INDEX_SUFFIX)
+        return [self._disk.open(self._path + suffix) for suffix in suffixes]
+
     def in_place(self, config: LogConfig) -> "Segment":
         """The segment of these files when they have their plain names; this one is closed."""
         self.close()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fixtures import kafka_files
-from tests.unit.log.harness import Producer
+from tests.unit.log.harness import WALL_MS, LogBench, Producer, batch
 from tidelog.errors import ErrorCode
 from tidelog.log.producer_snapshots import SnapshotDamaged, decode_snapshot, encode_snapshot
 from tidelog.log.producer_state import ProducerStates
@@ -51,3 +51,23 @@ def test_damaged_snapshots_are_refused() -> None:
     for data in (b"", good[:-1], b"\x00\x02" + good[2:], good[:20] + b"\xff" + good[21:]):
         with pytest.raises(SnapshotDamaged):
             decode_snapshot(data)
+
+
+@pytest.mark.parametrize("kills", [1, 2])
+def test_a_producer_whose_records_were_deleted_outlives_a_kill_and_a_power_cut(kills: int) -> None:
+    """Only a snapshot knows of it. The process died before a flush took that along; the next ones
+    found it sound, in the page cache, and a clean stop did not make it durable."""
+    bench = LogBench()
+    records = batch(producer_id=9, producer_epoch=3, sequence=0)
+    bench.log.append_as_leader(records, 0, WALL_MS)
+    bench.log.update_high_watermark(1)
+    bench.roll()
+    bench.log.maybe_raise_log_start_offset(1)
+    bench.effects.take()
+    bench.directory.checkpoint_log_start_offsets()
+    bench.settle()
+    for _ in range(kills):
+        bench.reopen_after_kill()
+        bench.settle()
+    bench.stop()
+    assert bench.reopen_after_power_cut().producers.by_id[9].producer_epoch == 3

@@ -54,10 +54,12 @@ def rebuild_producers(
     time, and takes every producer for a recent one."""
     segments = list(segments)
     newest = min((log_end_offset, *rebuilt_bases))
-    from_offset = log_start_offset
+    # Of producers whose records were deleted the segments still know, until they go.
+    first = min(log_start_offset, segments[0].base_offset)
+    from_offset = first
     producers.clear(from_offset)
     for offset in reversed([known for known in snapshots.offsets if known <= newest]):
-        if offset < log_start_offset:
+        if offset < first:
             break
         try:
             producers.load_snapshot(snapshots.read(offset), offset)
@@ -68,7 +70,7 @@ def rebuild_producers(
             place, what = snapshots.directory, "snapshot dropped"
             trace.warn(place, "rebuild_producers", what, str(error), offset=offset)
             snapshots.drop(offset)
-            producers.clear(log_start_offset)
+            producers.clear(first)
     for index, segment in enumerate(segments if from_offset < log_end_offset else ()):
         is_last = index == len(segments) - 1
         if is_last or segments[index + 1].base_offset > from_offset:

@@ -71,3 +71,20 @@ def test_a_producer_whose_records_were_deleted_outlives_a_kill_and_a_power_cut(k
         bench.settle()
     bench.stop()
     assert bench.reopen_after_power_cut().producers.by_id[9].producer_epoch == 3
+
+
+def test_a_producer_whose_records_were_deleted_outlives_a_kill() -> None:
+    """The log began in the middle of a segment, and a start did not look at what is before."""
+    bench = LogBench()
+    for producer_id in (8, 9):
+        records = batch(producer_id=producer_id, producer_epoch=3, sequence=0)
+        bench.log.append_as_leader(records, 0, WALL_MS)
+        bench.roll()
+    for _ in range(2):
+        records = batch(producer_id=7, producer_epoch=3, sequence=bench.log.log_end_offset - 2)
+        bench.log.append_as_leader(records, 0, WALL_MS)
+    bench.log.update_high_watermark(4)
+    bench.log.maybe_raise_log_start_offset(3)
+    bench.directory.checkpoint_log_start_offsets()
+    bench.settle()
+    assert sorted(bench.reopen_after_kill().producers.by_id) == [7, 8, 9]

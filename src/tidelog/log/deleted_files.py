@@ -38,6 +38,14 @@ class DeletedSegment(NamedTuple):
     due_at: Instant
 
 
+class DeletionNotDurable(StorageError):
+    """The last files of a log are deleted, and a crash may undo that and all renames before it."""
+
+    def __init__(self, partition: TopicPartition, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.topic_partition = partition
+
+
 class DeletedFiles:
     """What waits to be deleted in one log directory."""
 
@@ -76,19 +84,28 @@ class DeletedFiles:
 
     def clear(self, now: Instant, most: int) -> int:
         """Deletes what is due, at most so many segments; returns how many. Raises `StorageError`
-        with the failed one still here, behind all others: they do not wait for it."""
+        with the failed one still here, behind all others: they do not wait for it. Where its files
+        are gone, and only the sync failed, another one proves nothing: `DeletionNotDurable`."""
         count = 0
         while count < most and self._waiting and self._waiting[0].due_at <= now:
             segment = self._waiting[0]
             if self._latest[segment.topic_partition].get(segment.base_offset) is segment:
                 try:
                     self._delete(segment)
-                except StorageError:
+                except StorageError as error:
                     self._waiting.rotate(-1)
+                    self._check_sync(segment, error)
                     raise
             self._waiting.popleft()
             count += 1
         return count
+
+    def _check_sync(self, segment: DeletedSegment, error: StorageError) -> None:
+        partition = segment.topic_partition
+        path = f"{partition}/{file_names.offset_name(segment.base_offset)}{file_names.LOG_SUFFIX}"
+        is_last = len(self._latest[partition]) == 1
+        if is_last and not self._disk.exists(path + file_names.DELETED_SUFFIX):
+            raise DeletionNotDurable(partition, path, str(error)) from error
 
     def _delete(self, segment: DeletedSegment) -> None:
         partition = segment.topic_partition

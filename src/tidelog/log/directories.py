@@ -49,7 +49,7 @@ from tidelog.errors import LogDamaged, StorageError
 from tidelog.limits import MAX_PREFERRED_DIRECTORIES
 from tidelog.log.checkpoint import CleanShutdown
 from tidelog.log.copying import hand_over
-from tidelog.log.deleted_files import DeletedSegment
+from tidelog.log.deleted_files import DeletedSegment, DeletionNotDurable
 from tidelog.log.directory import LogDirectory
 from tidelog.log.futures import FutureLog
 from tidelog.log.log import Log
@@ -445,7 +445,7 @@ class LogDirectories:
             except StorageError as error:
                 errors.append(error)
         if errors:
-            raise errors[0]
+            raise next((e for e in errors if isinstance(e, DeletionNotDurable)), errors[0])
         return count
 
     # Checkpoints -----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from tidelog.limits import (
     MAX_SEGMENTS_JUDGED_PER_TURN,
     MAX_SEGMENTS_TAKEN_OUT_PER_TURN,
 )
-from tidelog.log.deleted_files import DeletedSegment
+from tidelog.log.deleted_files import DeletedSegment, DeletionNotDurable
 from tidelog.log.log import Log
 from tidelog.log.retention import maybe_retain
 from tidelog.model import Uuid
@@ -165,6 +165,12 @@ class Retention:
         try:
             self._env.directories.clear_deleted(now, MAX_SEGMENTS_DELETED_PER_TURN)
         except StorageError as error:
+            partition = None
+            if isinstance(error, DeletionNotDurable):
+                partition = self._env.hosted.partitions.get(error.topic_partition)
+            if partition is not None:
+                self._env.changed.failed.append((partition, error))
+                return
             # No log reads them any more, so only space is at stake.
             self._env.trace.event(ClearingPostponed(reason=str(error)))
             self._files_at = Instant(now + _RETRY_MS)

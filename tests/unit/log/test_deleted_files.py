@@ -9,7 +9,7 @@ from tidelog.env.instant import Instant
 from tidelog.env.memory_disk import MemoryDisk, Operation
 from tidelog.errors import StorageError
 from tidelog.log.checkpoint import LOG_START_FILE, decode_offsets
-from tidelog.log.deleted_files import DeletedSegment
+from tidelog.log.deleted_files import DeletedSegment, DeletionNotDurable
 from tidelog.log.file_names import offset_name
 
 
@@ -144,3 +144,25 @@ def test_a_segment_and_the_one_in_its_place_may_wait_together() -> None:
     files.clear(Instant(90), 99)
     assert saved_starts(bench) == {} and not files
     assert bench.reopen_after_power_cut().log_start_offset == start
+
+
+class UnsyncedDeletions(MemoryDisk):
+    """A disk that deletes, and fails to make that durable."""
+
+    def delete(self, path: str, *, durable: bool = True) -> None:
+        super().delete(path, durable=False)
+        if durable and path.endswith(".deleted"):
+            raise StorageError(path, "input/output error")
+
+
+def test_a_deletion_that_is_not_durable_is_not_tried_again() -> None:
+    """The files are gone, so that the next attempt found none and synced nothing: the log owed its
+    start to the checkpoint no more, and a power cut could bring its segments back."""
+    bench = filled(UnsyncedDeletions())
+    files = bench.directory.deleted_files
+    assert files.clear(Instant(20), 5) == 2
+    with pytest.raises(DeletionNotDurable, match="input/output error") as caught:
+        files.clear(Instant(30), 5)
+    assert caught.value.topic_partition == PARTITION
+    assert not aside(bench)
+    assert PARTITION in files.owing

@@ -2,10 +2,15 @@
 
 import pytest
 
+from tests.unit.log.harness import PARTITION, WALL_MS
+from tests.unit.log.test_deleted_files import UnsyncedDeletions, filled
 from tests.unit.replication.filled import orders_on_three
+from tests.unit.replication.surroundings import make_env
+from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.replication import retention
 from tidelog.replication.messages import DeletedRecords, RecordsToDelete
+from tidelog.replication.partition import Partition
 from tidelog.sim.replicas.cluster import CONFIG, Cluster
 
 OLD_MS = 10_000
@@ -115,3 +120,13 @@ def test_a_leader_learns_what_a_follower_has_dropped_alone(cluster: Cluster) -> 
     cluster.run(CONFIG.replica_fetch_wait_max_ms + 10)
     leadership = next(iter(leader.replicas.partitions.values())).leadership
     assert [remote.log_start_offset for remote in leadership.remotes.values()] == [30, 30]
+
+
+def test_a_deletion_that_is_not_durable_takes_the_replica_out_of_service() -> None:
+    """A later sync that succeeds proves nothing. It was tried again after a minute."""
+    bench = filled(UnsyncedDeletions())
+    env = make_env(bench)
+    partition = env.hosted.partitions[PARTITION] = Partition(bench.log, env)
+    retention.Retention(env).work(Instant(30), WALL_MS)
+    ((failed, error),) = env.changed.failed
+    assert failed is partition and "input/output error" in str(error)

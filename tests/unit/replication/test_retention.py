@@ -5,6 +5,7 @@ import pytest
 from tests.unit.log.harness import PARTITION, WALL_MS
 from tests.unit.log.test_deleted_files import UnsyncedDeletions, filled
 from tests.unit.replication.filled import orders_on_three
+from tests.unit.replication.retention_bench import RetentionBench
 from tests.unit.replication.surroundings import make_env
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
@@ -130,3 +131,13 @@ def test_a_deletion_that_is_not_durable_takes_the_replica_out_of_service() -> No
     retention.Retention(env).work(Instant(30), WALL_MS)
     ((failed, error),) = env.changed.failed
     assert failed is partition and "input/output error" in str(error)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_any_order_nothing_durable_is_lost_and_nothing_deleted_comes_back(seed: int) -> None:
+    """Goal: what was durable outlives all, the log start never falls, damage is named.
+    Method: a seed draws appends, deletions, cuts, answers that come late, a disk that is full or
+    refuses, clean stops, deaths of the process and of the machine, damage and repairs."""
+    bench = RetentionBench(seed)
+    for _ in range(bench.prng.between(30, 90)):
+        bench.step()

@@ -18,7 +18,11 @@ def roll(state: LogState, base_offset: int) -> None:
     """Seals the active segment; the next one begins at `base_offset`. An empty one is replaced."""
     sealed = state.segments.active
     if sealed.size_bytes:
-        state.ledger.add(*sealed.write_indexes())
+        indexes = sealed.write_indexes()
+        state.ledger.add(*indexes)
+        if len(state.segments) == 1 and not state.claimed_end:
+            # Names are made durable in any order: after a crash the log would begin at the second.
+            state.env.disk.sync(indexes[0])
     write_snapshot(state, base_offset)
     segment = Segment(state.env.disk, state.path, base_offset, state.config)
     segment.batches.contiguous &= state.cleaned_to < 0

@@ -2,6 +2,7 @@
 
 from tests.unit.log.harness import PARTITION, WALL_MS, LogBench, batch
 from tidelog.config import LogConfig
+from tidelog.env.prng import Prng
 from tidelog.records.batch import stamp
 
 
@@ -37,3 +38,15 @@ def test_a_segment_that_begins_in_a_gap_survives_a_kill() -> None:
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2, 4, 7]
     assert bench.reopen_after_kill().log_end_offset == 11
     assert [segment.base_offset for segment in bench.log.segments] == [0, 2, 4, 7]
+
+
+def test_a_log_that_was_never_flushed_begins_with_its_first_segment() -> None:
+    """A power cut took the name of the first one and left that of the second, with records."""
+    for seed in (143, 2755):
+        bench = LogBench(LogConfig(segment_bytes=200))
+        for _ in range(3):
+            bench.append(count=2)
+        bench.effects.take()
+        bench.disk.crash(Prng(seed))
+        if bench.disk.exists(str(PARTITION)):
+            assert bench.reopen().segments.first_base_offset == 0, seed

@@ -129,6 +129,9 @@ class FetchAnswers:
         """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
         anything changes. Raises `StorageError` and `LogDamaged`."""
         log = state.partition.log
+        if cut.keeps and 0 < cut.target <= log.log_start_offset:
+            # It may lie within a batch: its epochs begin at the log start.
+            cut = cut._replace(reason=RestartReason.NOTHING_LEFT)
         if cut.keeps:
             cut = cut._replace(target=log.end_below(cut.target))
         if cut.lowest_end < log.recovery_point or _next_end(log, cut) is not None:

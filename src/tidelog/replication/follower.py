@@ -11,7 +11,8 @@ Cutting below the follower's own high watermark is allowed: its high watermark m
 deposed leader. What is *committed* is never cut, because a leader elected from the ISR has it.
 
 Where a leader's log start was raised, what was below is not known any more: two logs that differ
-there may seem to agree. A follower that must cut at or below it keeps nothing.
+there may seem to agree. A follower that must cut at or below it keeps nothing. Nor does one that
+must cut at or below its own log start, which may lie within a batch.
 
 **Append.** Batches are taken as they are, with their offsets and epochs. Batches of an epoch above
 the one that the fetch was made in are left out (KAFKA-18723): they come from a leadership that

@@ -283,9 +283,27 @@ def test_a_log_that_is_cut_below_its_start_has_no_higher_one_on_the_disk() -> No
     assert isinstance(subject, TruncationsAnnounced)
     follower.replicas.on_checkpointed(subject, follower.now)
     assert (log.log_start_offset, log.log_end_offset) == (1, 1)
-    (saved,) = [each for each in follower.broker.effects.take() if isinstance(each, Replace)]
-    assert saved.path == LOG_START_FILE
+    replaced = [each for each in follower.broker.effects.take() if isinstance(each, Replace)]
+    (saved,) = [each for each in replaced if each.path == LOG_START_FILE]
     assert decode_offsets(saved.data).get(TopicPartition("orders", 0), 0) <= 1
+
+
+@pytest.mark.parametrize("end", [1, 2])
+def test_a_log_that_is_cut_at_its_start_or_below_begins_there(end: int) -> None:
+    """Goal: what is fetched behind the cut follows without a hole, and a process that dies in
+    between finds no damage. The log start lies within a batch, whose beginning no epoch shows."""
+    follower = durable_follower()
+    log, disk = follower.log(), follower.broker.disk
+    log.update_high_watermark(3)
+    log.maybe_raise_log_start_offset(2)
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, end)))
+    _, subject = checkpoint_of(follower)
+    assert isinstance(subject, TruncationsAnnounced)
+    follower.replicas.on_checkpointed(subject, follower.now)
+    assert (log.log_start_offset, log.log_end_offset, log.claimed_end) == (end, end, 0)
+    follower.answer(follower.sent(), part(b"d", base=end, high_watermark=end))
+    log.verify()
+    assert disk.exists(f"orders-0/{end:020}.log")
 
 
 def long_follower() -> Follower:

@@ -65,6 +65,7 @@ class RestartReason(StrEnum):
     """Why a follower empties its log."""
 
     DIVERGED_BELOW_START = "diverging below the leader's log start"
+    NOTHING_LEFT = "nothing above its log start is kept"
     BATCH_BEGINS_BELOW = "the leader's first batch begins below"
     LEFT_BEHIND = "the leader's log starts above this one's end"
 

@@ -85,7 +85,7 @@ class FetchAnswers:
     def _on_records(self, state: FetchState, fetched: FetchedPartition, now: Instant) -> None:
         log = state.partition.log
         self._followed.count_bytes(state, fetched.records_bytes, now)
-        before = cut_before(log, fetched)
+        before = cut_before(log, fetched, state.leader_epoch)
         if before is not None:
             # The records come again with the next fetch.
             self.cut(state, before)

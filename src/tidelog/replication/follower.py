@@ -122,7 +122,8 @@ def _restart(
 ) -> bool:
     """Empties the log, which goes on at its leader's log start."""
     bounds = (log.log_start_offset, log.log_end_offset)
-    if bounds == (start, start) and log.latest_epoch == NO_EPOCH:
+    is_begun = bounds == (start, start) and log.segments.first_base_offset == start
+    if is_begun and log.latest_epoch == NO_EPOCH:
         return False
     trace.event(
         following.LogRestarted(
@@ -139,15 +140,22 @@ def _restart(
     return True
 
 
-def cut_before(log: Log, fetched: FetchedPartition) -> Cut | None:
-    """Where the log is to be cut before it can take these records, if they are not its own: 1.
-    Records were deleted up to the middle of a batch. 2. This log ends there with other batches:
-    they are of another history, and below the leader's start epochs are not compared."""
-    end = log.log_end_offset
-    if not fetched.records_bytes or not log.log_start_offset < end == fetched.log_start_offset:
+def cut_before(log: Log, fetched: FetchedPartition, sent_epoch: int) -> Cut | None:
+    """Where the log is to be cut before it takes this answer over, if it ends at the leader's log
+    start and may be of another history below, where epochs are not compared. It is: 1. Records were
+    deleted up to the middle of a batch, and this log ends there with other batches. It may be: 2.
+    Its last epoch is not the leader's there. Records of it are hidden by a log start that is not
+    durable yet, and would be served after a kill."""
+    end, epoch = log.log_end_offset, sent_epoch
+    if not log.segments.first_base_offset < end == fetched.log_start_offset:
         return None
-    begins_at = int.from_bytes(as_buffer(fetched.records)[:8], "big")
-    return Cut(end, RestartReason.BATCH_BEGINS_BELOW) if begins_at < end else None
+    if fetched.records_bytes:
+        head = bytes(as_buffer(fetched.records)[:16])
+        if int.from_bytes(head[:8]) < end:
+            return Cut(end, RestartReason.BATCH_BEGINS_BELOW)
+        epoch = int.from_bytes(head[12:], signed=True)
+    is_known = log.log_start_offset == end or log.latest_epoch == epoch
+    return None if is_known else Cut(end, RestartReason.DIVERGED_BELOW_START)
 
 
 def append_fetched(log: Log, fetched: FetchedPartition, sent_epoch: int, trace: Trace) -> Progress:

@@ -389,6 +389,53 @@ def test_a_durable_log_whose_leader_begins_in_a_batch_below_is_claimed_by_no_che
     log.verify()
 
 
+def test_an_empty_log_above_others_records_is_claimed_by_no_checkpoint_when_it_goes() -> None:
+    """ClaimBeforeCut: all its records are deleted, and their segment is still there."""
+    follower = durable_follower()
+    log = follower.log()
+    log.update_high_watermark(3)
+    log.maybe_raise_log_start_offset(3)
+    answer = part(b"1", b"2", b"3", b"4", base=1, high_watermark=5)._replace(log_start_offset=3)
+    follower.answer(follower.sent(), answer)
+    claimed, subject = checkpoint_of(follower)
+    assert claimed == 0 and (log.log_start_offset, log.log_end_offset) == (3, 3)
+    follower.replicas.on_checkpointed(subject, follower.now)
+    assert log.segments.first_base_offset == 3
+    follower.answer(follower.sent(), answer)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 5)
+    log.verify()
+
+
+@pytest.mark.parametrize("values", [(), (b"d",)])
+def test_what_lies_below_the_leaders_start_goes_where_it_may_be_of_another_history(
+    values: tuple[bytes, ...],
+) -> None:
+    """Goal: records of a deposed leader do not come back as committed ones. This log ends at its
+    leader's log start, in an epoch of which the leader has nothing left to compare."""
+    follower = durable_follower()
+    log = follower.log()
+    follower.cluster.feed.change("orders", leader=1, isr=(1,))
+    follower.cluster.feed.publish(2, follower.replicas, follower.now)
+    fetch = follower.sent()
+    answer = part(*values, base=3, epoch=1, high_watermark=3)._replace(log_start_offset=3)
+    follower.answer(fetch, answer)
+    claimed, subject = checkpoint_of(follower)
+    assert claimed == 0
+    follower.replicas.on_checkpointed(subject, follower.now)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    assert not follower.broker.disk.exists(f"orders-0/{0:020}.log")
+    follower.answer(follower.sent(), answer)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3 + len(values))
+
+
+def test_what_is_known_to_be_the_leaders_stays_below_its_start() -> None:
+    """As long as retention lets it: beside it are the producers' states."""
+    follower = durable_follower()
+    log = follower.log()
+    follower.answer(follower.sent(), part(high_watermark=3)._replace(log_start_offset=3))
+    assert (log.log_start_offset, log.segments.first_base_offset) == (3, 0)
+
+
 def test_an_announced_truncation_ends_with_the_leadership_that_asked_for_it() -> None:
     """The next leader may not want it, and the checkpoint then claims everything again."""
     follower = durable_follower()

@@ -119,9 +119,9 @@ class LogState:
     def saved_high_watermark(self) -> int:
         """What checkpoints may say of the high watermark. Never above a cut that is not durable:
         after a crash of the machine it would call the records committed that were cut
-        (*CutBeforeMark*)."""
-        mark, cut = self.high_watermark, self.unflushed_cut
-        return mark if mark <= cut else cut
+        (*CutBeforeMark*). Nor above an announced one: after a kill it would call those committed
+        that were written there instead."""
+        return min(self.high_watermark, self.unflushed_cut, self.announced_end)
 
     def update_high_watermark(self, value: int) -> bool:
         """Sets it, clamped to [log start, log end]; returns whether it changed."""

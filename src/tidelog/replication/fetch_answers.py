@@ -7,9 +7,10 @@ watermark and log start are taken over (`follower`).
 
 **Cutting.** A log that ends below its checkpointed recovery point is taken for damaged after a
 crash. So durable records are cut only when a checkpoint that does not claim them is durable itself
-(`ClaimBeforeCut`); the partition is not fetched meanwhile. Of many segments a turn cuts a few, from
-the end (`MAX_SEGMENTS_CUT_PER_TURN`), and a checkpoint is written before the next ones go. What is
-left after each turn is the beginning of the log.
+(`ClaimBeforeCut`); the partition is not fetched meanwhile. So are records below the high watermark:
+those that take their place are not committed, and a kill must not leave a mark above them. Of many
+segments a turn cuts a few, from the end (`MAX_SEGMENTS_CUT_PER_TURN`), and a checkpoint is written
+before the next ones go. What is left after each turn is the beginning of the log.
 
 **Errors.** A leader that does not know of its leadership yet answers UNKNOWN_LEADER_EPOCH or
 NOT_LEADER_OR_FOLLOWER for a moment after every election; so pauses begin short and double up to
@@ -126,15 +127,16 @@ class FetchAnswers:
             self.delay(state, DelayReason.NO_PROGRESS, now, detail=detail)
 
     def cut(self, state: FetchState, cut: Cut) -> bool:
-        """Cuts a log; durable records only once no checkpoint claims them any more. Returns whether
-        anything changes. Raises `StorageError` and `LogDamaged`."""
+        """Cuts a log; durable records, and committed ones, only once no checkpoint claims that they
+        are. Returns whether anything changes. Raises `StorageError` and `LogDamaged`."""
         log = state.partition.log
         if cut.keeps and 0 < cut.target <= log.log_start_offset:
             # It may lie within a batch: its epochs begin at the log start.
             cut = cut._replace(reason=RestartReason.NOTHING_LEFT)
         if cut.keeps:
             cut = cut._replace(target=log.end_below(cut.target))
-        if cut.lowest_end < log.recovery_point or _next_end(log, cut) is not None:
+        is_claimed = cut.lowest_end < log.recovery_point or cut.target < log.high_watermark
+        if is_claimed or _next_end(log, cut) is not None:
             self._followed.enter(state, Phase.CUTTING)
             state.cut = cut
             log.announced_end = cut.lowest_end

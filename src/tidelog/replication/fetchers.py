@@ -107,6 +107,7 @@ class Fetchers:
                 self._announced_count += 1
                 subject = TruncationsAnnounced(self._announced_count)
                 self._announced[subject] = states
+                directory.checkpoint_high_watermarks()
                 directory.checkpoint_recovery_points(subject)
 
     def on_announced(self, subject: TruncationsAnnounced) -> None:

@@ -37,6 +37,7 @@ from tidelog.log.loading import make_log, open_log
 from tidelog.log.pieces import finish
 from tidelog.log.producer_snapshots import decode_snapshot
 from tidelog.log.rolling import roll
+from tidelog.log.state import UNCUT
 from tidelog.log.values import AppendOrigin, Checkpoints, LogEnv
 from tidelog.model import (
     METADATA_PARTITION,
@@ -386,6 +387,7 @@ def cut_durable_records(bench: LogBench, count: int, offset: int) -> None:
     bench.directory.checkpoint_recovery_points()
     bench.settle()
     bench.log.truncate_to(offset)
+    bench.log.announced_end = UNCUT
 
 
 def test_a_cut_at_the_end_of_a_segment_is_durable_after_a_start() -> None:

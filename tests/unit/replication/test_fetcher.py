@@ -10,7 +10,12 @@ from tidelog.env.effects import Flush, Replace
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
 from tidelog.limits import FIRST_RECORDS_WORK, REPLICA_WORK_PER_TURN
-from tidelog.log.checkpoint import LOG_START_FILE, RECOVERY_POINT_FILE, decode_offsets
+from tidelog.log.checkpoint import (
+    HIGH_WATERMARK_FILE,
+    LOG_START_FILE,
+    RECOVERY_POINT_FILE,
+    decode_offsets,
+)
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
 from tidelog.log.state import UNCUT
@@ -428,6 +433,24 @@ def test_what_lies_below_the_leaders_start_goes_where_it_may_be_of_another_histo
     assert (log.log_start_offset, log.log_end_offset) == (3, 3 + len(values))
 
 
+def test_a_log_that_is_cut_below_its_high_watermark_has_no_higher_one_on_the_disk() -> None:
+    """Goal: what takes the place of the cut records is not committed for a process that dies. An
+    unclean election cuts there."""
+    follower = Follower()
+    follower.answer(follower.sent(), part(b"a", b"b", b"c", high_watermark=3))
+    log, directory = follower.log(), follower.broker.directory
+    directory.checkpoint_high_watermarks()
+    follower.broker.effects.take()
+    follower.answer(follower.sent(), part(diverging=EpochEndOffset(0, 1)))
+    assert log.log_end_offset == 3
+    marks, points = [each for each in follower.broker.effects.take() if isinstance(each, Replace)]
+    assert (marks.path, points.path) == (HIGH_WATERMARK_FILE, RECOVERY_POINT_FILE)
+    assert decode_offsets(marks.data)[TopicPartition("orders", 0)] == 1
+    assert isinstance(points.subject, TruncationsAnnounced)
+    follower.replicas.on_checkpointed(points.subject, follower.now)
+    assert (log.high_watermark, log.log_end_offset) == (1, 1)
+
+
 def test_what_is_known_to_be_the_leaders_stays_below_its_start() -> None:
     """As long as retention lets it: beside it are the producers' states."""
     follower = durable_follower()
@@ -586,6 +609,9 @@ def test_out_of_range_above_the_leaders_end_cuts() -> None:
     assert [query.timestamp for query in question.queries] == [-1]
     assert question.queries[0].current_leader_epoch == 0
     follower.answer_offset(question, 1)
+    _, subject = checkpoint_of(follower)
+    assert isinstance(subject, TruncationsAnnounced)
+    follower.replicas.on_checkpointed(subject, follower.now)
     assert follower.log().log_end_offset == 1
     (wanted,) = follower.sent().request.partitions
     assert wanted.fetch_offset == 1

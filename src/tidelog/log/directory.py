@@ -252,6 +252,7 @@ class LogDirectory:
             self.logs[partition] = log
             start.has_first |= log.recovery_point > checkpoints.recovery_point == 0
             start.has_first |= not checkpoints.complete
+            start.has_lower_marks |= log.high_watermark < checkpoints.high_watermark
         yield LOG_LOADING_WORK
 
     def _on_file(self, partition: TopicPartition, checkpoints: Checkpoints) -> None:
@@ -269,6 +270,8 @@ class LogDirectory:
             finish(self._checkpoint_all())
         elif start.has_first:
             self.checkpoint_recovery_points()
+        if start.has_lower_marks:
+            self.checkpoint_high_watermarks()
         reason = LastStop.CLEAN if start.clean else LastStop.UNCLEAN
         root, logs, damaged = self._env.disk.root, len(self.logs), len(self.damaged)
         loaded = DirectoryLoaded(root=root, reason=reason, logs=logs, damaged=damaged)

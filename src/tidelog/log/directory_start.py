@@ -27,6 +27,8 @@ class Start:
     has_first: bool = False
     """Whether recovery has made records durable that no checkpoint covers, or has found a log sound
     that one holds for damaged."""
+    has_lower_marks: bool = False
+    """Whether a checkpointed high watermark is above the end of its log."""
     is_syncing: bool = False
 
     @property

@@ -269,3 +269,22 @@ def test_an_interrupted_clean_stop_is_unclean() -> None:
         assert bench.reopen_after_kill().log_end_offset == 3
         is_clean = bench.directory.clean_shutdown == CleanShutdown(77)
         assert is_clean == (done == len(effects))
+
+
+def test_a_start_takes_back_a_high_watermark_above_the_end() -> None:
+    """Goal: what is written where a power cut has taken committed records does not count as
+    committed after a kill within seconds."""
+    bench = LogBench()
+    bench.append()
+    bench.log.request_flush()
+    bench.settle()
+    bench.append(count=4)
+    bench.log.update_high_watermark(5)
+    bench.directory.checkpoint_high_watermarks()
+    bench.settle()
+    log = bench.reopen_after_power_cut()
+    assert (log.high_watermark, log.log_end_offset) == (1, 1)
+    bench.settle()
+    bench.append(count=4)
+    log = bench.reopen_after_kill()
+    assert (log.high_watermark, log.log_end_offset) == (1, 5)

@@ -21,6 +21,7 @@ TESTS_OF_NO_ONE_MODULE: Final[Mapping[str, str]] = {
     "broker/test_refused_batches.py": "from the frame to the log line: handler, router and log",
     "config/test_tables.py": "the tables of names, held against each other",
     "log/test_golden.py": "files of Apache Kafka, read and written by the whole package",
+    "replication/test_follower_random.py": "logs, roles and fetchers under random failures",
     "replication/test_interest_random.py": "sessions of the broker, read by replication",
     "replication/test_replicas_random.py": "the whole package under random failures",
     "runtime/test_disks.py": "one suite for the memory disk and the disk of the operating system",

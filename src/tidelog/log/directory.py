@@ -274,8 +274,7 @@ class LogDirectory:
             self.checkpoint_high_watermarks()
         reason = LastStop.CLEAN if start.clean else LastStop.UNCLEAN
         root, logs, damaged = self._env.disk.root, len(self.logs), len(self.damaged)
-        loaded = DirectoryLoaded(root=root, reason=reason, logs=logs, damaged=damaged)
-        self._env.trace.event(loaded)
+        self._env.trace.event(DirectoryLoaded(root=root, reason=reason, logs=logs, damaged=damaged))
 
     def _kept(self) -> Iterable[tuple[TopicPartition, Checkpoints]]:
         """What the checkpoints have for logs whose start has not ended, and for those whose copies
@@ -373,8 +372,7 @@ class LogDirectory:
             yield from self._checkpoint_all(self.renamed.take_stale())
 
     def clear_renamed(self, most: int) -> int:
-        """Deletes what no checkpoint names any more, or makes strays of it, up to so many; returns
-        how many."""
+        """Deletes what no checkpoint names, or makes strays of it, up to so many; how many."""
         return self.renamed.clear(most)
 
     # Damage ----------------------------------------------------------------------------------
@@ -425,8 +423,7 @@ class LogDirectory:
         self.logs[topic_partition] = log
         if remember:
             self.remembered.setdefault(topic_partition, damage.outlasting_repair)
-        # It may begin lower now. A start that finds the former log start would empty it; with the
-        # former end beside that it is damaged.
+        # It may begin lower now, and a start that finds the former log start would empty it.
         self.checkpoint_log_start_offsets()
         self.checkpoint_recovery_points()
         return log

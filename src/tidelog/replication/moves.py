@@ -33,7 +33,8 @@ its directory: the log may have records that the copy lacks.
 
 **A move ends without a swap** when the administrator names the present directory, or the device of
 the copy fails, or is full. The copy stays until the metadata names the present directory, for the
-reason above.
+reason above. A device on which the files of a copy cannot be made, or given their names, takes its
+directory offline, as for each log, and as in Kafka.
 
 `MovesComplete`: a copy that takes a log's place has the same offsets, from the log start to the
 log end, and the same high watermark.

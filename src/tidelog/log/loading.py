@@ -240,9 +240,7 @@ class _Loader:
         yield from self._check_epochs(recovery, log_start_offset, log_end_offset)
         snapshots.drop_outside(0, log_end_offset)
         self._drop_strays(found, snapshots)
-        producers = yield from self._rebuild_producers(
-            snapshots, recovery, log_start_offset, log_end_offset
-        )
+        producers = yield from self._rebuild_producers(snapshots, recovery, log_end_offset)
         epochs.end_loading(self.env.effects, saved_epochs, log_end_offset)
         never_flushed = log_end_offset == self.checkpoints.recovery_point == 0
         unflushed_cut, ledger = UNCUT, FlushLedger(topic_partition, self.env.effects)
@@ -286,11 +284,7 @@ class _Loader:
         )
 
     def _rebuild_producers(
-        self,
-        snapshots: ProducerSnapshots,
-        recovery: Recovery,
-        log_start_offset: int,
-        log_end_offset: int,
+        self, snapshots: ProducerSnapshots, recovery: Recovery, log_end_offset: int
     ) -> Pieces[ProducerStates]:
         producers = ProducerStates()
         yield from rebuild_producers(
@@ -298,7 +292,6 @@ class _Loader:
             self.env.trace,
             self.segments,
             snapshots,
-            log_start_offset=log_start_offset,
             log_end_offset=log_end_offset,
             rebuilt_bases=recovery.rebuilt_bases,
             wall_ms=self.wall_ms,

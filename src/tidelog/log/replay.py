@@ -2,7 +2,8 @@
 
 Used when a log is opened and when it was cut. Only headers and checksums matter; of bodies only
 those of control batches are opened. A snapshot that cannot be read is deleted and the one before
-it is taken; without any, the whole log is replayed.
+it is taken; without any, the whole log is replayed, also what lies below the log start in its first
+segment: a producer whose records were deleted may still repeat them. Kafka forgets it.
 
 A snapshot holds one batch of each producer, and a client may have five in flight. Taken as it is,
 a retry of the second but last would be refused as out of order by a replica that restarted or was
@@ -43,7 +44,6 @@ def rebuild_producers(
     segments: Iterable[Segment],
     snapshots: ProducerSnapshots,
     *,
-    log_start_offset: int,
     log_end_offset: int,
     rebuilt_bases: Collection[int] = (),
     wall_ms: int = -1,
@@ -54,13 +54,9 @@ def rebuild_producers(
     time, and takes every producer for a recent one."""
     segments = list(segments)
     newest = min((log_end_offset, *rebuilt_bases))
-    # Of producers whose records were deleted the segments still know, until they go.
-    first = min(log_start_offset, segments[0].base_offset)
-    from_offset = first
-    producers.clear(from_offset)
-    for offset in reversed([known for known in snapshots.offsets if known <= newest]):
-        if offset < first:
-            break
+    from_offset = first_base = segments[0].base_offset
+    producers.clear(first_base)
+    for offset in reversed([known for known in snapshots.offsets if first_base <= known <= newest]):
         try:
             producers.load_snapshot(snapshots.read(offset), offset)
             from_offset = offset
@@ -70,7 +66,7 @@ def rebuild_producers(
             place, what = snapshots.directory, "snapshot dropped"
             trace.warn(place, "rebuild_producers", what, str(error), offset=offset)
             snapshots.drop(offset)
-            producers.clear(first)
+            producers.clear(first_base)
     for index, segment in enumerate(segments if from_offset < log_end_offset else ()):
         is_last = index == len(segments) - 1
         if is_last or segments[index + 1].base_offset > from_offset:

@@ -58,7 +58,6 @@ def truncate_to(state: LogState, offset: int) -> bool:
                 state.env.trace,
                 state.segments,
                 state.snapshots,
-                log_start_offset=state.log_start_offset,
                 log_end_offset=offset,
             )
         )

@@ -304,7 +304,7 @@ def recompress(inside: Inside, header: BatchHeader, config: LogConfig) -> bytes 
         return None
     # The header's may be wrong, and clients ask for records by their times.
     max_timestamp = inside.survey(header).max_timestamp
-    if max_timestamp > LONG_MAX:
+    if not -LONG_MAX <= max_timestamp <= LONG_MAX:
         raise InvalidRecords(f"timestamp {max_timestamp}", code=ErrorCode.INVALID_TIMESTAMP)
     rebuilt = batches.repack(header, inside.body, codec, max_timestamp)
     if len(rebuilt) > config.max_message_bytes or len(rebuilt) > config.segment_bytes:

@@ -23,6 +23,8 @@ from tidelog.records.record import decode_record, decode_varint
 STRIDE: Final = 64
 """How many records are passed between two rests: some ten microseconds."""
 
+_TIMES_END: Final = 1 << 63
+"""What no timestamp reaches; the sum of a base and a delta may."""
 _LONG: Final = 0x80
 """The bit of a number's byte that more of it follow."""
 _NOT_SMALL: Final = _LONG | 1
@@ -89,6 +91,8 @@ def first_record(
         delta, place, _, position = pass_record(data, position)
         at = header.base_timestamp + delta if fixed_timestamp is None else fixed_timestamp
         if at >= timestamp and header.base_offset + place >= offset:
+            if at >= _TIMES_END:
+                raise CorruptBatch(f"timestamp {at} of a record")
             return at, header.base_offset + place
     return None
 

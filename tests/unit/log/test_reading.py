@@ -15,7 +15,8 @@ from tidelog.log.directory import LogDirectory
 from tidelog.log.file_names import offset_name
 from tidelog.log.values import TimestampedOffset
 from tidelog.model import TopicPartition
-from tidelog.records.batch import decode_batch, iter_headers
+from tidelog.records.batch import build_batch, decode_batch, iter_headers, read_header, rebuild
+from tidelog.records.record import Record, encode_records
 
 SMALL = LogConfig(segment_bytes=2_000, index_interval_bytes=200)
 FIELDS = {"base offset": 0, "length": 8, "epoch": 12, "magic": 16, "checksum": 17, "body": 70}
@@ -128,6 +129,18 @@ def test_the_largest_timestamp() -> None:
     for timestamp in (5, 90, 30, 90, 10):
         bench.append(count=2, timestamp=timestamp)
     assert bench.log.max_timestamp() == TimestampedOffset(91, 3, 0)
+
+
+def test_a_timestamp_that_no_answer_can_have_is_the_headers() -> None:
+    """Goal: a client's batch with a base near the end of time and a delta; its header is right."""
+    bench = LogBench()
+    header = read_header(build_batch([Record(WALL_MS, b"k", b"v")]))
+    header = header._replace(base_timestamp=2**63 - 1)
+    body = encode_records([Record(2**63, b"k", b"v")], 2**63 - 1)
+    bench.log.append_as_leader(rebuild(header, body), 0, WALL_MS)
+    expected = TimestampedOffset(header.max_timestamp, 0, 0)
+    assert bench.log.offset_for_timestamp(0) == expected
+    assert bench.log.max_timestamp() == expected
 
 
 def test_lookups_equal_a_linear_search() -> None:

@@ -12,9 +12,16 @@ from tidelog.limits import BYTES_READ_PER_WORK, MAX_INSPECTED_RECORDS
 from tidelog.log.validation import AT_ONCE, Inside, check_client_batch, judge, looks_inside
 from tidelog.log.values import InvalidRecords
 from tidelog.model import TopicPartition
-from tidelog.records.batch import LOG_APPEND_TIME, build_batch, decode_batch, read_header, stamp
+from tidelog.records.batch import (
+    LOG_APPEND_TIME,
+    build_batch,
+    decode_batch,
+    read_header,
+    rebuild,
+    stamp,
+)
 from tidelog.records.compression import Codec
-from tidelog.records.record import Record
+from tidelog.records.record import Record, encode_records
 
 PARTITION = TopicPartition("t", 4)
 CONFIG = LogConfig()
@@ -148,10 +155,14 @@ def test_topics_with_their_own_codec_recompress() -> None:
     assert bench.log.append_as_leader(own, 0, WALL_MS).size_bytes == len(own)
 
 
-def test_a_timestamp_beyond_64_bits_is_refused_where_a_batch_is_packed_anew() -> None:
-    """Goal: a base that is near the end and a delta: the sum has no place in a header."""
-    data = build_batch([Record(5, b"k", b"v"), Record(6, b"k", b"v")])
-    late = _patched(27, (2**63 - 1).to_bytes(8, "big"), data)
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1)])
+def test_a_timestamp_beyond_64_bits_is_refused_where_a_batch_is_packed_anew(
+    base: int, delta: int
+) -> None:
+    """Goal: a base that is near an end and a delta: the sum has no place in a header."""
+    body = encode_records([Record(base + delta, b"k", b"v")], base)
+    data = build_batch([Record(5, b"k", b"v")])
+    late = rebuild(read_header(data)._replace(base_timestamp=base), body)
     bench = LogBench(LogConfig(compression_type="zstd"))
     with pytest.raises(InvalidRecords) as caught:
         bench.log.append_as_leader(late, 0, WALL_MS)

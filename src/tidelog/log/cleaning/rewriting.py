@@ -36,6 +36,7 @@ from itertools import compress
 from operator import le
 from typing import Final, NamedTuple
 
+from tidelog.config import LONG_MAX
 from tidelog.limits import RECORDS_CLEANED_PER_STEP, RECORDS_OF_RUNS_PER_WORK
 from tidelog.log.batch_file import ScannedBatch
 from tidelog.log.cleaning.offset_map import NEWEST, TOMBSTONE, OffsetMap
@@ -268,7 +269,10 @@ def _with_records(
                 parts.append(with_timestamp_delta(body, start, stop, base + delta - new_base))
     yield kept.count // (RECORDS_OF_RUNS_PER_WORK if rules is None else 1)
     attributes = header.attributes | (DELETE_HORIZON_FLAG if rules is not None else 0)
-    max_timestamp = header.max_timestamp if header.is_log_append_time else base + largest
+    max_timestamp = header.max_timestamp
+    if not header.is_log_append_time:
+        # A client's records may have a sum that no header has a place for.
+        max_timestamp = max(-LONG_MAX, min(base + largest, LONG_MAX))
     changed = header._replace(
         attributes=attributes,
         base_timestamp=new_base,

@@ -4,7 +4,8 @@ import pytest
 
 from tests.unit.log.cleaning.bench import CleaningBench, check_same, committed_records, full
 from tests.unit.log.harness import WALL_MS
-from tidelog.records.batch import BatchHeader
+from tidelog.records.batch import BatchHeader, build_batch, read_header, rebuild
+from tidelog.records.record import Record, encode_records
 
 
 def test_one_record_of_each_key_stays() -> None:
@@ -49,6 +50,21 @@ def test_timestamps_are_the_same_when_a_horizon_is_set() -> None:
     found = bench.log.offset_for_timestamp(WALL_MS)
     assert found is not None and (found.timestamp, found.offset) == (WALL_MS, 0)
     assert bench.log.segments[0].max_timestamp == WALL_MS
+
+
+@pytest.mark.parametrize(("base", "delta"), [(2**63 - 1, 1), (-(2**63), -1)])
+def test_a_timestamp_that_no_header_can_have_does_not_end_a_cleaning(base: int, delta: int) -> None:
+    """Goal: of a batch with a base near the end of time one record stays, whose sum is beyond."""
+    bench = CleaningBench()
+    records = [Record(base + delta, key, b"v") for key in (b"a", b"b")]
+    header = read_header(build_batch([Record(WALL_MS, b"k", b"v")] * 2))
+    data = rebuild(header._replace(base_timestamp=base), encode_records(records, base))
+    bench.log.append_as_leader(data, 0, WALL_MS)
+    bench.put((b"a", b"w"))
+    full(bench, 1)
+    assert bench.clean()
+    first = next(iter(bench.log.segments[0].batches.scan())).header
+    assert (first.record_count, first.max_timestamp) == (1, (2**63 - 1) * delta)
 
 
 def test_a_tombstone_that_goes_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,6 +246,8 @@ class ProducerStates:
         however old its timestamps: the next two calls of `expire` find out which are idle. Raises
         `SnapshotDamaged` and leaves the state empty."""
         self.clear(offset)
+        # Who was forgotten before the snapshot was taken is not in it either.
+        self._expired_end = offset
         entries = decode_snapshot(data)
         check_entries(entries, offset)
         self.by_id.update((entry.producer_id, entry) for entry in entries)

@@ -161,9 +161,11 @@ def test_where_a_log_begins_anew_is_claimed_when_that_is_durable(is_flushed: boo
     assert (log.log_start_offset, log.log_end_offset) == ((28, 28) if is_flushed else (0, 0))
 
 
-def test_a_cut_finds_the_transaction_of_a_forgotten_producer() -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_cut_finds_the_transaction_of_a_forgotten_producer(*, restarts: bool) -> None:
     """Goal: a cut takes the marker of an abort and leaves its records. The producer had expired,
-    and readers of committed data must not get what is undecided again."""
+    before a clean stop or not, and readers of committed data must not get what is undecided again.
+    """
     bench = LogBench()
     for sequence in range(2):
         records = batch(producer_id=9, producer_epoch=0, sequence=sequence, transactional=True)
@@ -173,6 +175,8 @@ def test_a_cut_finds_the_transaction_of_a_forgotten_producer() -> None:
     bench.log.update_high_watermark(3)
     producers = bench.log.producers
     assert [producers.expire(WALL_MS + 1_000, 1_000) for _ in range(2)] == [0, 1]
+    if restarts:
+        bench.reopen_cleanly()
     bench.log.truncate_to(2)
     assert (bench.log.high_watermark, bench.log.last_stable_offset) == (2, 0)
     bench.log.check()

@@ -16,7 +16,7 @@ from tidelog.records.batch import SEQUENCE_COUNT, BatchHeader
 
 _NO_SEQUENCE: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
-_NEVER_CHECKED: Final = -2
+NEVER_CHECKED: Final = -2
 
 
 class ProducerBatch(NamedTuple):
@@ -52,7 +52,7 @@ class ProducerEntry:
     """Of the last batch or marker; expiry counts from it."""
     txn_first_offset: int = NO_OFFSET
     """First offset of the open transaction; -1 without one."""
-    offset_at_check: int = field(default=_NEVER_CHECKED, compare=False)
+    offset_at_check: int = field(default=NEVER_CHECKED, compare=False)
     """Its last offset when expiry was last checked; shows whether it has written since."""
 
     @property

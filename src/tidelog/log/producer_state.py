@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CACHED_PRODUCER_BATCHES
 from tidelog.log.producer_entry import (
+    NEVER_CHECKED,
     NO_PRODUCER_EPOCH,
     ProducerBatch,
     ProducerEntry,
@@ -219,6 +220,8 @@ class ProducerStates:
         for entry, count in kept:
             del entry.batches[count:]
             entry.last_timestamp = entry.batches[-1].timestamp
+            # The batches that come instead may end at the same offset.
+            entry.offset_at_check = NEVER_CHECKED
         self.map_end_offset = log_end_offset
         return True
 

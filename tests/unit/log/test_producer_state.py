@@ -150,6 +150,19 @@ def test_who_writes_does_not_expire_however_old_its_records_are() -> None:
     assert states.expire(late_ms, DAY_MS) == 1
 
 
+def test_who_writes_again_what_was_cut_does_not_expire() -> None:
+    """Goal: what a producer of old records wrote behind a cut may end where it ended before. It has
+    written since the last check all the same."""
+    states = ProducerStates()
+    producer = Producer(states)
+    assert [producer.send(0, sequence) for sequence in (0, 1)] == [0, 1]
+    late_ms = WALL_MS + DAY_MS
+    assert states.expire(late_ms, DAY_MS) == 0
+    assert states.maybe_rewind_to(1)
+    assert producer.send(0, 1) == 1
+    assert [states.expire(late_ms, DAY_MS) for _ in range(2)] == [0, 1]
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_what_is_taken_back_is_as_if_it_never_was(seed: int) -> None:
     """Goal: against replaying what remains: the same epochs, and of each producer's last batches

@@ -84,12 +84,13 @@ class ShareRead:
     """A read under way: the `reply_to` of its fetch."""
 
     call: ShareFetchCall
-    # Where it reads, by topic and partition number.
-    offsets: dict[tuple[str, int], tuple[ShareKey, int]]
+    # What it reads for and where, by topic and partition number. A share partition that is loaded
+    # anew does not know what was acquired, and takes nothing of what lies behind that.
+    offsets: dict[tuple[str, int], tuple[SharePartition, int]]
 
     def is_at(self, topic: str, share: SharePartition) -> bool:
         """Whether it reads at the offset at which there is something to deliver."""
-        return self.offsets.get((topic, share.key.partition)) == (share.key, share.next_offset())
+        return self.offsets.get((topic, share.key.partition)) == (share, share.next_offset())
 
 
 def _whole(chunks: Sequence[Chunk]) -> bytes | memoryview:

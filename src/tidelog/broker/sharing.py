@@ -110,7 +110,7 @@ class Sharing:
 
     def _read(self, call: ShareFetchCall, found: Sequence[Held], now: Instant) -> None:
         wants: list[FetchPartition] = []
-        offsets: dict[tuple[str, int], tuple[ShareKey, int]] = {}
+        offsets: dict[tuple[str, int], tuple[SharePartition, int]] = {}
         committed_only = False
         for held in found:
             share = held.share
@@ -118,7 +118,7 @@ class Sharing:
             offset = share.next_offset()
             key, topic = held.key, held.topic
             committed_only = share.settings.committed_only
-            offsets[topic, key.partition] = (key, offset)
+            offsets[topic, key.partition] = (share, offset)
             wants.append(
                 FetchPartition(
                     topic,
@@ -164,10 +164,10 @@ class Sharing:
             return
         moved = False
         for answer in response.partitions:
-            key, offset = read.offsets[answer.topic, answer.partition]
+            share, offset = read.offsets[answer.topic, answer.partition]
+            key = share.key
             held = self.held.get(key)
-            share = None if held is None else held.share
-            if held is None or share is None:
+            if held is None or held.share is not share:
                 moved = True
             elif answer.error_code in _STALE:
                 self.held.drop(held, answer.error_code.name)

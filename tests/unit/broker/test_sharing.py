@@ -5,7 +5,13 @@ import pytest
 from tests.unit.broker.api.sharer import LOCK_MS, Sharer, acquired, fill, rows, sharing_node
 from tidelog.broker import sharing
 from tidelog.env.effects import Closed, CloseReason
+from tidelog.errors import ErrorCode
+from tidelog.records.batch import build_batch, stamp
+from tidelog.records.record import Record
+from tidelog.sharing.share_partition import SharePartition
+from tidelog.sharing.values import ShareKey, ShareState
 from tidelog.wire.api import ApiKey
+from tidelog.wire.fetch import FetchedPartition, FetchResponse
 from tidelog.wire.values import millis
 
 
@@ -68,6 +74,27 @@ def test_beyond_their_limit_fetches_do_not_wait(node, monkeypatch):
     b.start_fetch(1, max_wait=millis(5000))
     assert rows(b.fetched()) == []
     assert a.answers(ApiKey.SHARE_FETCH) == []
+
+
+def test_what_was_read_for_a_former_share_partition_is_not_acquired(node):
+    """Goal: the share partition goes, since its coordinator refuses a write, and is loaded anew
+    while a member waits behind records that another one has. What it reads there comes in the turn
+    of the loading: the records before are not taken for offsets without records."""
+    a, b = Sharer(node, "a"), Sharer(node, "b")
+    assert acquired(a.fetch(0)) == [(0, 9, 1)]
+    b.start_fetch(0, max_wait=millis(5000))
+    sharing = node.broker.sharing
+    topic_id = node.broker.image.topics_by_name["t"].topic_id
+    former = sharing.held.get(ShareKey("g", topic_id, 0))
+    (call,) = former.waiting
+    sharing.held.drop(former, "refused")
+    loaded = sharing.held.find(former.key, "t", node.now)
+    state = ShareState(former.share.state_epoch, 0)
+    loaded.share = SharePartition(former.key, loaded.leader_epoch, state, former.share.settings)
+    data = stamp(build_batch([Record(1000, None, b"v", ())]), 10, 0)
+    row = FetchedPartition("t", topic_id, 0, ErrorCode.NONE, 11, 11, 0, [data], len(data))
+    sharing.on_read(call.read, FetchResponse(0, ErrorCode.NONE, 0, [row]), node.now)
+    assert loaded.share.next_offset() == 0
 
 
 def test_a_member_that_has_gone_acquires_nothing(node):

@@ -423,21 +423,28 @@ class Controller:
             is_urgent = isinstance(request, messages.AlterPartition)
             return Long(lambda view: decide(view, request), reply_to, is_urgent=is_urgent)
         stateful = _BROKER_DECIDERS[type(request)]
-        leaves = not isinstance(request, messages.BrokerHeartbeat) or self._leaves(request)
-        return Long(
-            lambda view: stateful(self, view, request, now),
-            reply_to,
-            departing=request.broker_id if leaves else NO_LEADER,
-        )
 
-    def _leaves(self, request: messages.BrokerHeartbeat) -> bool:
-        """Whether the heartbeat may begin a departure, or go on with one. A broker whose directory
-        is offline departs for a moment: it is elected nowhere before its replicas there are out."""
-        broker = self._kernel.latest.brokers.get(request.broker_id)
-        if request.want_fence or request.want_shut_down or broker is None:
-            return request.want_fence or request.want_shut_down
-        is_offline = not set(broker.log_dirs).isdisjoint(request.offline_log_dirs)
-        return is_offline or phase_of(broker) is Phase.CONTROLLED_SHUTDOWN
+        def begin(view: View) -> Slices:
+            # Another heartbeat may have named the same directories while it waited: it departs
+            # with none of them then, and may even return.
+            long.departing = self._departing_by(request)
+            return stateful(self, view, request, now)
+
+        long = Long(begin, reply_to, departing=self._departing_by(request))
+        return long
+
+    def _departing_by(self, request: Any) -> int:
+        """The broker that the request takes out of all ISRs, or may. One whose directory is offline
+        departs for a moment: it is elected nowhere before its replicas there are out."""
+        broker_id: int = request.broker_id
+        if not isinstance(request, messages.BrokerHeartbeat):
+            return broker_id
+        broker = self._kernel.latest.brokers.get(broker_id)
+        leaves = request.want_fence or request.want_shut_down
+        if broker is not None and not leaves:
+            is_offline = not set(broker.log_dirs).isdisjoint(request.offline_log_dirs)
+            leaves = is_offline or phase_of(broker) is Phase.CONTROLLED_SHUTDOWN
+        return broker_id if leaves else NO_LEADER
 
     def _decide_registration(
         self, view: View, request: messages.RegisterBroker, now: Instant

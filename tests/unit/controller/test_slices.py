@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from tests.unit.controller.harness import CONFIG, NODE_ID, Stage, a_stage, code_of
+from tests.unit.controller.harness import CONFIG, NODE_ID, Stage, a_stage, code_of, directory_of
 from tidelog.controller.messages import (
     AlterPartition,
     AlterReassignments,
+    AssignReplicas,
     BrokerHeartbeat,
     BrokerHeartbeatResult,
     ElectionType,
@@ -13,6 +14,7 @@ from tidelog.controller.messages import (
     IsrMember,
     IsrProposal,
     Reassignment,
+    ReplicaDirectory,
     UnregisterBroker,
 )
 from tidelog.controller.topic_messages import CreateTopics, DeleteTopics, NewTopic, TopicRef
@@ -26,6 +28,7 @@ from tidelog.metadata.records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
+from tidelog.model import NO_LEADER, Uuid
 
 MANY = 3 * MAX_CHANGES_PER_TURN
 GRACE_MS = 1000
@@ -184,6 +187,29 @@ def test_heartbeats_go_between_the_slices() -> None:
     assert stage.answers == [("beat 2", alive), ("beat 1", alive)]
     assert stage.broker(1).fenced
     assert not stage.heartbeat(1).is_fenced
+
+
+def test_a_broker_that_returns_while_its_directory_goes_leads_what_waits_for_it() -> None:
+    """Goal: a heartbeat that has waited its turn departs with nothing, if another one has named the
+    failed directory meanwhile: it unfences its sender, which is elected."""
+    stage = a_stage(2, 3)
+    other = Uuid(b"o" * 16)
+    stage.register(1, log_dirs=(directory_of(1), other))
+    stage.heartbeat(1)
+    stage.create("alone", (1,))
+    row = ReplicaDirectory(stage.topic("alone").topic_id, 0, directory_of(1))
+    stage.ask(AssignReplicas(1, stage.epochs[1], (row,)))
+    stage.heartbeat(1, fence=True)
+    assert stage.partition("alone").leader == NO_LEADER
+    with_many(stage, 2, 3)
+    seen = stage.controller.image.offset
+    stage.send(BrokerHeartbeat(2, stage.epochs[2], seen, False, True))
+    for _ in range(2):
+        stage.send(BrokerHeartbeat(1, stage.epochs[1], seen, False, False, (other,)))
+    stage.settle()
+    assert stage.broker(1).log_dirs == (directory_of(1),)
+    assert not stage.broker(1).fenced
+    assert stage.partition("alone").leader == 1
 
 
 def test_a_new_incarnation_registers_when_its_predecessor_has_left() -> None:

@@ -8,7 +8,8 @@ files on it (KAFKA-14136).
 With eligible leader replicas the min ISR decides who stays eligible. So the cluster-wide
 `min.insync.replicas` is pinned in the metadata and cannot be removed, single brokers cannot have
 one, and any change of it forgets the ELRs that were built under the old value. Except those that
-a partition without a leader waits for: Kafka forgets these too, and with them the partition.
+a partition without a leader waits for: Kafka forgets these too, and with them the partition. The
+cluster's value and that of a topic in one request are two batches, each decided by the other.
 
 The older AlterConfigs carries all the values of a resource; what it does not name is deleted.
 
@@ -51,7 +52,13 @@ from tidelog.controller.slices import Slices, a_slice
 from tidelog.controller.view import MIN_INSYNC_REPLICAS, ControllerDecision, View
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_TEXT_BYTES
-from tidelog.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, ConfigResource
+from tidelog.metadata.image import (
+    BROKER_RESOURCE,
+    CLUSTER_DEFAULT,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigResource,
+)
 from tidelog.metadata.records import ClearElrRecord, MetadataRecord
 from tidelog.metadata.topic_names import name_fault
 from tidelog.model import NO_LEADER
@@ -66,8 +73,13 @@ def decide_alter_configs(view: View, request: IncrementalAlterConfigs) -> Slices
     named = Counter((item.resource_type, item.resource_name) for item in request.resources)
     results: list[ConfigResourceResult] = []
     records: list[MetadataRecord] = []
+    was_default = False
     for number, item in enumerate(request.resources):
-        if number and number % MAX_CHANGES_PER_TURN == 0:
+        # Which ELRs are forgotten rests on the min ISR of the cluster and of the topic. So each of
+        # the two is decided by what the other has become.
+        is_default = (item.resource_type, item.resource_name) == CLUSTER_DEFAULT
+        is_alone, was_default = is_default or was_default, is_default
+        if number and (is_alone or number % MAX_CHANGES_PER_TURN == 0):
             view = yield a_slice(records)
             records = []
         result, added = _result_of(view, item, request, named)

@@ -257,6 +257,25 @@ def test_a_partition_that_waits_for_its_elr_keeps_it(
     assert stage.partition("waiting").leader == 2
 
 
+@pytest.mark.parametrize("topic_first", [True, False])
+@pytest.mark.parametrize("replaces", [True, False])
+def test_the_elr_rests_on_the_min_isr_that_a_whole_request_leaves(
+    stage: Stage, topic_first: bool, replaces: bool
+) -> None:
+    """Goal: two resources of one request lower the min ISR together. The leader commits alone from
+    then on, so a replica that lacks those records is not elected as if it had them."""
+    alter(stage, one("min.insync.replicas", SET, "2"))
+    leave_one_eligible(stage)
+    own = change(TOPIC, "orders") if replaces else one("min.insync.replicas", DELETE, None)
+    both = [own, change(BROKER, "", ("min.insync.replicas", SET, "1"))]
+    resources = tuple(both if topic_first else reversed(both))
+    stage.ask(IncrementalAlterConfigs(resources, replaces=replaces))
+    assert stage.partition("orders").eligible_leaders == ()
+    stage.heartbeat(1, fence=True)
+    stage.heartbeat(2)
+    assert stage.partition("orders").leader == -1
+
+
 def test_other_configs_keep_the_elr(stage: Stage) -> None:
     """Goal: only the min ISR matters to it."""
     leave_one_eligible(stage)

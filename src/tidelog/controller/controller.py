@@ -212,6 +212,9 @@ class Controller:
             self._answer(reply_to, _NOT_CONTROLLER)
             return
         if not (self._kernel.has_room and self._long.has_room):
+            if isinstance(request, messages.BrokerHeartbeat):
+                # Its sender lives all the same.
+                self._sessions.on_refused_heartbeat(request, now)
             self._answer(reply_to, _BUSY)
             return
         kind = type(request)

@@ -223,6 +223,13 @@ class BrokerSessions:
             session.strikes = min(self._strikes(session, now) + 1, MAX_STRIKES)
             session.last_strike = now
 
+    def on_refused_heartbeat(self, request: BrokerHeartbeat, now: Instant) -> None:
+        """A heartbeat that nothing is decided on, because too much waits, renews the session: a
+        controller with much to do must not fence brokers for that."""
+        session = self._sessions.get(request.broker_id)
+        if session is not None and session.broker_epoch == request.broker_epoch:
+            self.touch(request.broker_id, request.current_metadata_offset, now)
+
     def on_suspected(self, broker_id: int, now: Instant) -> bool:
         """The node believes that the broker is dead, and has believed so for the grace period.
         Whether that is news about a broker that was taken to be alive."""

@@ -20,7 +20,7 @@ from tidelog.controller.messages import (
 from tidelog.controller.topic_messages import CreateTopics, DeleteTopics, NewTopic, TopicRef
 from tidelog.env.instant import Instant
 from tidelog.errors import ErrorCode
-from tidelog.limits import MAX_CHANGES_PER_TURN
+from tidelog.limits import MAX_CHANGES_PER_TURN, MAX_LONG_DECISIONS
 from tidelog.metadata.records import (
     FENCE,
     LEADER_UNCHANGED,
@@ -210,6 +210,26 @@ def test_a_broker_that_returns_while_its_directory_goes_leads_what_waits_for_it(
     assert stage.broker(1).log_dirs == (directory_of(1),)
     assert not stage.broker(1).fenced
     assert stage.partition("alone").leader == 1
+
+
+def test_a_controller_with_too_much_to_do_fences_no_broker_for_that() -> None:
+    """Goal: a heartbeat that is refused because too much waits still is a sign of life. Method: no
+    turn has time for what waits, and that is as much as may wait."""
+    stage = many_partitions(1, 2, 3)
+    suspect(stage, 1)
+    for _ in range(MAX_LONG_DECISIONS):
+        stage.send(DeleteTopics((TopicRef("nowhere"),)))
+    stage.answers.clear()
+    seen = stage.controller.image.offset
+    timeout_ms = stage.config.broker_session_timeout_ms
+    for broker_id in (2, 3) * 3:
+        stage.now = Instant(stage.now + timeout_ms // 3)
+        stage.send(BrokerHeartbeat(broker_id, stage.epochs[broker_id], seen, False, False))
+        stage.send(BrokerHeartbeat(broker_id, stage.epochs[broker_id] - 1, seen, False, False))
+        stage.controller.wake(stage.now, goes_on=False)
+    assert {code_of(answer) for _, answer in stage.answers} == {ErrorCode.REQUEST_TIMED_OUT}
+    stage.settle()
+    assert [each.node_id for each in stage.controller.image.brokers.values() if each.fenced] == [1]
 
 
 def test_a_new_incarnation_registers_when_its_predecessor_has_left() -> None:

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.controller.controller_orders import Orders
 from tests.unit.controller.harness import CONFIG, NODE_ID, Stage, a_stage, code_of
+from tidelog.controller import configs, slices
 from tidelog.controller.acl_messages import CreateAcls
 from tidelog.controller.messages import (
     AllocateProducerIds,
@@ -572,3 +574,20 @@ def _live(stage: Stage, seed: int) -> None:
             stage.lose(epoch, keep=prng.below(2))
             stage.settle()
             stage.lead(epoch + 1)
+
+
+# In any order ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_leader_has_what_was_acknowledged_and_who_can_lead_leads(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Goal: decisions lose no record, in whatever order brokers, operators and failovers come.
+    Method: a seed is one order; slices of two changes, so that much comes between them."""
+    monkeypatch.setattr(slices, "MAX_CHANGES_PER_TURN", 2)
+    monkeypatch.setattr(configs, "MAX_CHANGES_PER_TURN", 2)
+    orders = Orders(seed)
+    for _ in range(orders.prng.between(200, 500)):
+        orders.step()
+    orders.settle()

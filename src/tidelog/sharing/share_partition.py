@@ -58,6 +58,9 @@ from tidelog.sharing.values import (
 _FIRST: Final = attrgetter("first")
 _WRITTEN: Final = frozenset(RecordState) - {RecordState.ACQUIRED}
 """States that a coordinator may have."""
+_MAX_OFFSET: Final = 2**63 - 1
+_MAX_COUNT: Final = 2**15 - 1
+"""The largest that can be written or answered. The next offset or count must be one, too."""
 
 
 class SharePartition:
@@ -102,7 +105,8 @@ class SharePartition:
 
     def _load(self, state: ShareState) -> None:
         for first, last, number, delivery_count in state.batches:
-            if first < self.end or last < first or number not in _WRITTEN:
+            makes_sense = self.end <= first <= last < _MAX_OFFSET and number in _WRITTEN
+            if not makes_sense or not 0 <= delivery_count < _MAX_COUNT:
                 raise ProtocolError(
                     ErrorCode.UNKNOWN_SERVER_ERROR, f"state of {first} to {last} from {self.end}"
                 )

@@ -155,7 +155,16 @@ def test_holes_of_the_coordinators_state_are_delivered_anew():
 
 
 @pytest.mark.parametrize(
-    "batch", [StateBatch(3, 9, 0, 1), StateBatch(9, 8, 0, 1), StateBatch(9, 9, 1, 1)]
+    "batch",
+    [
+        StateBatch(3, 9, 0, 1),
+        StateBatch(9, 8, 0, 1),
+        StateBatch(9, 9, 1, 1),
+        StateBatch(9, 9, 0, -1),
+        # What comes next could not be said any more.
+        StateBatch(9, 9, 0, 2**15 - 1),
+        StateBatch(5, 2**63 - 1, 2, 1),
+    ],
 )
 def test_a_state_that_makes_no_sense_is_refused(batch):
     with pytest.raises(ProtocolError):

@@ -49,6 +49,23 @@ def test_a_session_goes_on_with_its_epoch(node):
     assert error_of(refused.error_code) is ErrorCode.INVALID_SHARE_SESSION_EPOCH
 
 
+def test_a_state_of_the_highest_delivery_count_ends_no_node(node):
+    """A peer can have a share coordinator keep any; the next one could not be answered."""
+    topic_id = uuid_of(node.broker.image.topics_by_name["t"].topic_id)
+    state = {"state_epoch": 9, "leader_epoch": 0, "start_offset": 0}
+    batch = {"first_offset": 0, "last_offset": 3, "delivery_state": 0, "delivery_count": 32767}
+    for key, more in (
+        (ApiKey.INITIALIZE_SHARE_GROUP_STATE, {}),
+        (ApiKey.WRITE_SHARE_GROUP_STATE, {"state_batches": [batch]}),
+    ):
+        partitions = [{"partition": 0, **state, **more}]
+        topics = [{"topic_id": topic_id, "partitions": partitions}]
+        answer = node.client().call(key, 0, group_id="g", topics=topics)
+        assert error_of(answer.results[0].partitions[0].error_code) is ErrorCode.NONE
+    (row,) = rows(Sharer(node).fetch(0))
+    assert error_of(row.error_code) is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 def test_without_a_session_there_is_none_to_go_on_with(node):
     sharer = Sharer(node)
     sharer.epoch = 1

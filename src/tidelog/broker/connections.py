@@ -17,9 +17,9 @@ one would look like a death. Where a listener asks for a login, it must have log
 
 Nor may clients fill the memory of a node. A connection has one fetch under way, and nothing
 behind it is handled before its answer has left; so it is for a client that does not read what it
-was sent (`Stalled`), and for one whose batches are looked into (`inspections.py`). Requests that
-have not come as a whole, wait for their turn or are looked into are bounded for all connections
-together: beyond that the one is closed whose request is under way for longest.
+was sent (`Stalled`), for one whose batches are looked into (`inspections.py`), and for a large one
+that waits for its answer. These, and requests that have not come as a whole or wait for their turn,
+are bounded together: beyond that the one is closed whose request is under way for longest.
 
 A connection may be muted for a time (`throttling.py`): its requests wait, in the backlog and
 unread, and its answers leave.
@@ -48,6 +48,7 @@ from tidelog.env.instant import NEVER, Instant
 from tidelog.errors import UnwritableText
 from tidelog.limits import (
     FIRST_FETCHED_BYTES,
+    LARGE_READ_BYTES,
     MAX_FETCHED_BYTES,
     MAX_HELD_REQUEST_BYTES,
     MAX_IN_FLIGHT_REQUESTS,
@@ -96,6 +97,8 @@ class RequestContext:
     throttle_ms: int = 0
     # Whether checks of its API lie before it still: no answer may leave.
     unchecked: bool = False
+    # Whether it is large: nothing behind it is handled before it is answered.
+    is_large: bool = False
 
     @property
     def listener(self) -> str:
@@ -177,7 +180,7 @@ class Connection:
     backlog_bytes: int = 0
     # Whether a fetch is under way: until its answer has left, nothing behind it is handled.
     is_fetching: bool = False
-    # Bytes of the request whose batches are looked into; nothing behind it is handled before.
+    # Bytes of the request that is looked into, or large: nothing behind it is handled before.
     inspected_bytes: int = 0
     # Bytes of records that the answer to its next fetch may have; doubled by each fetch: the answer
     # before has been taken when the next is handled.
@@ -368,6 +371,12 @@ class Connections:
         if size_bytes or connection.connection_id in self.held:
             self.held.note(connection.connection_id, size_bytes, moved=moved)
 
+    def keep_large(self, context: RequestContext, size_bytes: int) -> None:
+        """The request that was admitted last may be kept until its answer: a large one alone."""
+        if size_bytes > LARGE_READ_BYTES and not context.answered and context.connection.open:
+            context.is_large = True
+            context.connection.inspected_bytes = size_bytes
+
     def begin_inspection(self, connection: Connection, size_bytes: int) -> None:
         """The request that was admitted last keeps so many bytes until its batches are known."""
         connection.inspected_bytes = size_bytes
@@ -472,6 +481,8 @@ class Connections:
         if not connection.open:
             return
         context.chunks = chunks
+        if context.is_large:
+            self.end_inspection(connection)
         if connection.slots[0] is context:
             self._ready[connection.connection_id] = connection
 

@@ -191,6 +191,7 @@ class Router:
                 raise AssertionError("a hot API is not decoded")
             case _:
                 assert_never(api)
+        broker.connections.keep_large(context, len(frame))
 
     def _admit(
         self, api: Api[Broker], connection: Connection, header: RequestHeader

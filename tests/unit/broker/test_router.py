@@ -7,6 +7,7 @@ from tests.unit.broker.one_node import BROKER, CONTROLLER, OneNode, Wire
 from tests.unit.broker.random_requests import random_request
 from tidelog.broker.api import k63_broker_heartbeat
 from tidelog.controller.messages import BrokerHeartbeat
+from tidelog.env.effects import Received
 from tidelog.env.prng import Prng
 from tidelog.wire import codec
 from tidelog.wire.api import ApiKey, pack_header
@@ -162,6 +163,25 @@ def test_pipelined_requests_are_answered_in_order(node):
     wire = node.client()
     wire.send(b"".join(hello(number) for number in range(100)))
     assert [int.from_bytes(frame[:4], "big") for frame in wire.frames()] == list(range(100))
+
+
+def test_of_large_requests_a_connection_has_one_under_way(node):
+    """A client may send hundreds of them, and what is decoded takes ten times as much memory."""
+    held, wire = node.broker.connections.held, node.client()
+    topics = [{"name": "x" * 30_000, "partitions": range(9)}]
+    dirs = [{"path": "/", "topics": topics}] * 3
+    entity = make(codec.request_class(ApiKey.ALTER_REPLICA_LOG_DIRS, 2), dirs=dirs)
+    frames = [codec.encode_request(entity, number, "c") for number in range(3)]
+    connection = node.broker.connections.get(wire.connection_id)
+    assert connection is not None
+    for number, frame in enumerate((*frames, hello(3))):
+        node.node.receive(Received(wire.connection_id, frame), node.now)
+        assert len(connection.slots) == 1, f"request {number} is under way"
+    assert held.total_bytes > 3 * 90_000
+    node.settle()
+    found = wire.frames()
+    assert [int.from_bytes(frame[:4], "big") for frame in found] == [0, 1, 2, 3]
+    assert held.total_bytes == 0
 
 
 # Who is at the other end -------------------------------------------------------------------

@@ -14,6 +14,7 @@ NOT_LEADER_OR_FOLLOWER, which the transaction coordinator understands.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from tidelog.broker.api.answers import reply
@@ -138,14 +139,14 @@ def on_reply(call: MarkersCall, response: ProduceResponse) -> None:
 def _response(
     context: RequestContext, request: Entity, rows: list[_Row], codes: dict[_Row, ErrorCode]
 ) -> Entity:
-    markers = []
-    for index, marker in enumerate(request.markers):
+    markers, left = [], iter(rows)
+    for marker in request.markers:
+        # The rows are in the order of the request, so those of a topic that it repeats are, too.
         topics: dict[str, list[dict[str, object]]] = {topic.name: [] for topic in marker.topics}
-        for row in rows:
-            if row.position == index:
-                topics[row.marker.topic].append(
-                    {"partition_index": row.marker.partition, "error_code": codes[row]}
-                )
+        for row in islice(left, sum(len(topic.partition_indexes) for topic in marker.topics)):
+            topics[row.marker.topic].append(
+                {"partition_index": row.marker.partition, "error_code": codes[row]}
+            )
         named = [{"name": name, "partitions": found} for name, found in topics.items()]
         markers.append({"producer_id": marker.producer_id, "topics": named})
     return reply(context.response_type, markers=markers)

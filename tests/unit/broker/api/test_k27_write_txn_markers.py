@@ -1,10 +1,13 @@
 """WriteTxnMarkers: who may end a transaction, and that it ends in all its partitions."""
 
+import sys
+
 import pytest
 
 from tests.unit.broker.api.test_k00_produce import transactional
 from tests.unit.broker.api.wire_turns import versions
 from tests.unit.broker.one_node import OneNode
+from tidelog.broker.api import k27_write_txn_markers
 from tidelog.records.batch import read_header
 from tidelog.records.control import EndTxnMarker, read_end_txn_marker
 from tidelog.wire.api import ApiKey
@@ -104,3 +107,27 @@ def test_a_marker_without_a_producer_is_not_written(node, wire, epoch, code):
     (codes,) = mark(wire, 2, (epoch, True, 0, 0, {"t": (0, 7)}))
     assert codes == {("t", 0): code, ("t", 7): "UNKNOWN_TOPIC_OR_PARTITION"}
     assert log.log_end_offset == end
+
+
+def test_the_answer_takes_as_many_steps_as_there_are_rows(wire):
+    """Not markers times rows: one request of a megabyte held a node for minutes."""
+    markers = [(0, True, 0, 0, {"nothing": (0, 1), "t": ()})] * 500
+    steps = 0
+
+    def count(frame, event, _):
+        nonlocal steps
+        steps += event == "line"
+        return count
+
+    def trace(frame, event, _):
+        return count if frame.f_code is k27_write_txn_markers._response.__code__ else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        answers = mark(wire, 2, *markers)
+    finally:
+        sys.settrace(before)
+    unknown = dict.fromkeys((("nothing", 0), ("nothing", 1)), "UNKNOWN_TOPIC_OR_PARTITION")
+    assert answers == [unknown] * 500
+    assert 500 < steps < 20_000

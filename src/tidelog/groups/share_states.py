@@ -129,7 +129,7 @@ def _existing(states: States, topics: Topics) -> States:
 
 
 def _by_topic(partitions: Iterable[IdPartition]) -> dict[TopicId, frozenset[int]]:
-    found: dict[TopicId, frozenset[int]] = {}
+    found: dict[TopicId, set[int]] = {}
     for topic_id, number in partitions:
-        found[topic_id] = found.get(topic_id, frozenset()) | {number}
-    return found
+        found.setdefault(topic_id, set()).add(number)
+    return {topic_id: frozenset(numbers) for topic_id, numbers in found.items()}

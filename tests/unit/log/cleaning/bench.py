@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.unit.log.harness import WALL_MS, LogBench
 from tidelog.config import LogConfig
-from tidelog.env.effects import Flush, Replace
+from tidelog.env.effects import Effect, Flush, Replace
 from tidelog.env.memory_disk import MemoryDisk
 from tidelog.env.prng import Prng
 from tidelog.log.cleaning.choosing import cleanable_part
@@ -94,14 +94,18 @@ class CleaningBench(LogBench):
     def settle(self) -> None:
         """The round learns what is durable, too."""
         for effect in self.effects.take():
-            if isinstance(effect, Replace):
-                self.disk.replace(effect.path, effect.data)
-            elif isinstance(effect, Flush):
-                self.disk.sync(effect.file)
-                if isinstance(effect.subject, CleanedFlush) and self.round is not None:
-                    self.round.on_flushed(effect.subject)
-                elif isinstance(effect.subject, LogFlush):
-                    self.log.on_flushed(effect.subject)
+            self.carry_out_one(effect)
+
+    def carry_out_one(self, effect: Effect) -> None:
+        """What the disk does, and who learns of it."""
+        if isinstance(effect, Replace):
+            self.disk.replace(effect.path, effect.data)
+        elif isinstance(effect, Flush):
+            self.disk.sync(effect.file)
+            if isinstance(effect.subject, CleanedFlush) and self.round is not None:
+                self.round.on_flushed(effect.subject)
+            elif isinstance(effect.subject, LogFlush):
+                self.log.on_flushed(effect.subject)
 
     def clean(
         self,

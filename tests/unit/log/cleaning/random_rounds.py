@@ -11,14 +11,12 @@ from typing import Final, NamedTuple
 from tests.unit.log.cleaning.bench import CleaningBench, Found, committed_records, draw_value
 from tests.unit.log.cleaning.test_swap import CrashingDisk
 from tests.unit.log.harness import PARTITION, TOPIC_ID
-from tidelog.env.effects import Effect, Flush, Replace
+from tidelog.env.effects import Effect
 from tidelog.env.instant import Instant
 from tidelog.env.prng import Prng
 from tidelog.errors import StorageError
-from tidelog.log.cleaning.swap import CleanedFlush
 from tidelog.log.deleted_files import DeletedSegment
 from tidelog.log.state import UNCUT
-from tidelog.log.values import LogFlush
 from tidelog.model import NO_OFFSET, ZERO_TOPIC_ID
 
 _TRANSACTIONAL: Final = (3, 4)
@@ -111,15 +109,7 @@ class RandomRounds(CleaningBench):
         self.queue += self.effects.take()
         while self.queue and most > 0:
             most -= 1
-            effect = self.queue.pop(0)
-            if isinstance(effect, Replace):
-                self.disk.replace(effect.path, effect.data)
-            elif isinstance(effect, Flush):
-                self.disk.sync(effect.file)
-                if isinstance(effect.subject, CleanedFlush) and self.round is not None:
-                    self.round.on_flushed(effect.subject)
-                elif isinstance(effect.subject, LogFlush):
-                    self.log.on_flushed(effect.subject)
+            self.carry_out_one(self.queue.pop(0))
             self.queue += self.effects.take()
 
     # Steps

@@ -27,6 +27,7 @@ Source: KIP-500, KIP-631; Kafka's quorum controller.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, Final, get_args
 
 from tidelog.config import ControllerConfig
@@ -426,19 +427,19 @@ class Controller:
             is_urgent = isinstance(request, messages.AlterPartition)
             return Long(lambda view: decide(view, request), reply_to, is_urgent=is_urgent)
         stateful = _BROKER_DECIDERS[type(request)]
-
-        def begin(view: View) -> Slices:
-            # Another heartbeat may have named the same directories while it waited: it departs
-            # with none of them then, and may even return.
-            long.departing = self._departing_by(request)
-            return stateful(self, view, request, now)
-
-        long = Long(begin, reply_to, departing=self._departing_by(request))
-        return long
+        departing_by = partial(self._departing_by, request)
+        return Long(
+            lambda view: stateful(self, view, request, now),
+            reply_to,
+            departing=departing_by(),
+            departing_then=departing_by,
+        )
 
     def _departing_by(self, request: Any) -> int:
         """The broker that the request takes out of all ISRs, or may. One whose directory is offline
-        departs for a moment: it is elected nowhere before its replicas there are out."""
+        departs for a moment: it is elected nowhere before its replicas there are out. Another
+        heartbeat may have named the same directory while this one waited; it departs no more
+        then, and may even return."""
         broker_id: int = request.broker_id
         if not isinstance(request, messages.BrokerHeartbeat):
             return broker_id

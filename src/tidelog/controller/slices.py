@@ -88,6 +88,8 @@ class Long:
     reply_to: Hashable | None = None
     # The broker that leaves all ISRs by it.
     departing: int = NO_LEADER
+    # Who does at its first turn, where that may have changed by then.
+    departing_then: Callable[[], int] | None = None
     # Whether it takes turns with a departure.
     is_urgent: bool = False
     # None before its first turn.
@@ -97,6 +99,8 @@ class Long:
         """The next slice, and whether it is the last. Raises `ProtocolError`, which ends it."""
         try:
             if self.slices is None:
+                if self.departing_then is not None:
+                    self.departing = self.departing_then()
                 self.slices = self.begin(view)
                 return next(self.slices), False
             return self.slices.send(view), False

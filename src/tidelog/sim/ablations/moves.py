@@ -24,7 +24,7 @@ def _forget_epochs(hand_over: Original, current: Log, future: Log) -> None:
 SAFEGUARDS: Final = (
     guard_of_cluster(
         "several-disks", "copies-follow-cuts", "a copy with records that its log has given up"
-    ).replaced(copying, "reconcile", lambda *_: None),
+    ).replaced(copying, "reconcile", lambda *_, **__: True),
     guard_of_cluster(
         "aimed-swaps", "former-logs-stay", "a power cut after which neither log is complete"
     ).wrapped(ReplicaMoves, "_swap", _end_at_once),

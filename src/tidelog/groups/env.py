@@ -27,7 +27,6 @@ from tidelog.groups.image import GroupsImage, GroupsLogRecord
 from tidelog.groups.messages import Response
 from tidelog.groups.share_group import ShareGroup
 from tidelog.groups.topics import Topics
-from tidelog.limits import MAX_GROUP_RECORDS_PER_BATCH
 from tidelog.rsm.coordinator import CoordinatorEnv, Refused, ReplyTo
 from tidelog.rsm.kernel import Kernel
 from tidelog.rsm.log_records import LogRecord
@@ -65,10 +64,7 @@ class Env(CoordinatorEnv[GroupsImage, GroupsLogRecord, Response | AssignmentComm
         response: Response | AssignmentCommitted | None = None,
         reply_to: Hashable | None = None,
     ) -> ErrorCode:
-        """As that of all coordinators; nothing is written while too many wait for replicas, nor
-        more records than a batch may have."""
-        if len(records) > MAX_GROUP_RECORDS_PER_BATCH:
-            return ErrorCode.UNKNOWN_SERVER_ERROR
+        """As that of all coordinators; nothing is written while too many wait for replicas."""
         if not self.is_deposed and not self.kernel.has_room:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         return super().append(records, response, reply_to)

@@ -79,9 +79,12 @@ class CoordinatorEnv(Generic[State, Rec, Response]):
         reply_to: Hashable | None = None,
     ) -> ErrorCode:
         """Writes the records; the answer leaves when they, and all before them, are committed. With
-        an error nothing is written, and the answer is the caller's business."""
+        an error nothing is written, and the answer is the caller's business. What is larger than a
+        batch may be is refused."""
         if self.is_deposed:
             return ErrorCode.NOT_COORDINATOR
+        if len(records) > self.kernel.max_batch_records:
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         try:
             offset = self.kernel.submit(Decision(response, records), reply_to)
         except ProtocolError as error:

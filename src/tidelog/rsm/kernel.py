@@ -148,7 +148,8 @@ class Kernel(Generic[State, Rec, Raw, Response]):
         """`compacted` says that the log may lack offsets between batches, and at its beginning."""
         self._machine = machine
         self._log = log
-        self._max_batch_records = max_batch_records
+        # What is decided as a whole has no more records than that.
+        self.max_batch_records = max_batch_records
         self._max_pending = max_pending
         # Whether batches may be missing between two committed ones.
         self._compacted = compacted
@@ -323,7 +324,7 @@ class Kernel(Generic[State, Rec, Raw, Response]):
     def _batches(
         self, decision: Decision[Rec, Response]
     ) -> Iterator[tuple[Sequence[Rec], Sequence[Raw]]]:
-        records, encoded, size = decision.records, decision.encoded, self._max_batch_records
+        records, encoded, size = decision.records, decision.encoded, self.max_batch_records
         assert not decision.atomic or len(records) <= size, (
             f"{len(records)} records cannot be atomic, bound {size}"
         )

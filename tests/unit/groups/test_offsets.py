@@ -8,7 +8,7 @@ from tests.unit.groups.consumer_rig import Consumers, image, topic_id
 from tests.unit.groups.rig import T0, T1, Rig, commit, join
 from tests.unit.rsm.coordinator_rig import WALL_MS
 from tidelog.errors import ErrorCode
-from tidelog.groups import coordinator, env
+from tidelog.groups import coordinator
 from tidelog.groups.messages import CommitOffsets, DeleteOffsets, FetchOffsets, GroupProtocol
 from tidelog.groups.records import CommittedOffset
 from tidelog.model import ZERO_TOPIC_ID, TopicPartition
@@ -105,8 +105,7 @@ def test_what_is_too_large_for_the_partition_is_refused(rig):
 
 def test_more_rows_than_a_batch_may_have_are_refused(monkeypatch):
     """Nothing else bounds the rows of a request: it may name one partition again and again."""
-    for module in (coordinator, env):
-        monkeypatch.setattr(module, "MAX_GROUP_RECORDS_PER_BATCH", 3)
+    monkeypatch.setattr(coordinator, "MAX_GROUP_RECORDS_PER_BATCH", 3)
     rig = Rig()
     rows = commit(3).offsets
     assert rig.ask(commit(3)._replace(offsets=rows * 4)) == Refused(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -180,8 +180,8 @@ class Connection:
     backlog_bytes: int = 0
     # Whether a fetch is under way: until its answer has left, nothing behind it is handled.
     is_fetching: bool = False
-    # Bytes of the request that is looked into, or large: nothing behind it is handled before.
-    inspected_bytes: int = 0
+    # Bytes of a request whose batches are looked into, or that is large: it is alone under way.
+    alone_bytes: int = 0
     # Bytes of records that the answer to its next fetch may have; doubled by each fetch: the answer
     # before has been taken when the next is handled.
     next_fetch_bytes: int = FIRST_FETCHED_BYTES
@@ -204,7 +204,7 @@ class Connection:
     def has_room(self) -> bool:
         """Whether another request may be handled now."""
         waits = self.is_fetching or self.is_stalled or self.muted_until is not None
-        is_free = self.open and not waits and not self.inspected_bytes
+        is_free = self.open and not waits and not self.alone_bytes
         return is_free and len(self.slots) < MAX_IN_FLIGHT_REQUESTS
 
     def take_fetch_bytes(self, *, shared: bool) -> int:
@@ -367,7 +367,7 @@ class Connections:
         if not connection.open:
             return
         size_bytes = connection.frames.partial_bytes + connection.backlog_bytes
-        size_bytes += connection.inspected_bytes
+        size_bytes += connection.alone_bytes
         if size_bytes or connection.connection_id in self.held:
             self.held.note(connection.connection_id, size_bytes, moved=moved)
 
@@ -375,15 +375,15 @@ class Connections:
         """The request that was admitted last may be kept until its answer: a large one alone."""
         if size_bytes > LARGE_READ_BYTES and not context.answered and context.connection.open:
             context.is_large = True
-            context.connection.inspected_bytes = size_bytes
+            self.begin_alone(context.connection, size_bytes)
 
-    def begin_inspection(self, connection: Connection, size_bytes: int) -> None:
-        """The request that was admitted last keeps so many bytes until its batches are known."""
-        connection.inspected_bytes = size_bytes
+    def begin_alone(self, connection: Connection, size_bytes: int) -> None:
+        """The request that was admitted last keeps so many bytes; nothing behind it is handled."""
+        connection.alone_bytes = size_bytes
 
-    def end_inspection(self, connection: Connection) -> None:
+    def end_alone(self, connection: Connection) -> None:
         """What came behind such a request may be handled."""
-        connection.inspected_bytes = 0
+        connection.alone_bytes = 0
         self.hold(connection, moved=True)
         self._resume(connection)
 
@@ -482,7 +482,7 @@ class Connections:
             return
         context.chunks = chunks
         if context.is_large:
-            self.end_inspection(connection)
+            self.end_alone(connection)
         if connection.slots[0] is context:
             self._ready[connection.connection_id] = connection
 

@@ -120,7 +120,7 @@ class Inspections:
         # The request's frame does not outlive its turn.
         kept = [_kept(part) for part in request.partitions]
         size_bytes = sum(len(part.records or b"") for part in kept)
-        self._connections.begin_inspection(connection, size_bytes)
+        self._connections.begin_alone(connection, size_bytes)
         inspection = _Inspection(connection, request._replace(partitions=kept), go_on, judged)
         for place, key, config in late:
             records = kept[place].records
@@ -144,7 +144,7 @@ class Inspections:
             if first.is_wanted:
                 first.go_on(first.request, first.judged, now)
             if first.connection.open:
-                self._connections.end_inspection(first.connection)
+                self._connections.end_alone(first.connection)
         self._look_into_next()
         return first.connection.connection_id
 
@@ -161,7 +161,7 @@ class Inspections:
         waiting = [each.connection for each in self._waiting if each.connection.open]
         assert len(waiting) == len(set(map(id, waiting))), "a connection waits for two requests"
         for connection in waiting:
-            assert connection.inspected_bytes, f"{connection.connection_id} does not wait"
+            assert connection.alone_bytes, f"{connection.connection_id} does not wait"
 
 
 def _asks_for_more(records: Buffer, config: LogConfig, wall_ms: int) -> bool:

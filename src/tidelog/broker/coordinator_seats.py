@@ -348,12 +348,15 @@ class CoordinatorSeats(Generic[C]):
         moved = False
         for number, seat in list(self._busy.items()):
             coordinator = seat.coordinator
-            if not coordinator.active:
-                self._begin(number, seat)
+            if seat.loader is None and not coordinator.active:
+                self._begin(seat)
                 continue
             if coordinator.is_deposed or not seat.log.is_led:
+                # Also where it loads: what was replayed cannot be replayed again.
                 self._fail(number, seat, "not led any more")
                 moved = True
+                continue
+            if not coordinator.active:
                 continue
             seat.deadline.forget()
             self._prepare(seat, now)
@@ -369,13 +372,10 @@ class CoordinatorSeats(Generic[C]):
         while self._held and self._held[0][1].is_answered:
             self._held.popleft()
 
-    def _begin(self, number: int, seat: Seat[C]) -> None:
+    def _begin(self, seat: Seat[C]) -> None:
         """The replica may lead by now: its log is made some ticks after the metadata names it."""
-        if seat.loader is None and seat.log.is_led:
+        if seat.log.is_led:
             seat.loader = LogLoader(seat.log.start_offset, seat.log.end_offset)
-        elif seat.loader is not None and not seat.log.is_led:
-            # What was replayed cannot be replayed again.
-            self._fail(number, seat, "not led any more")
 
     def _deliver(self, seat: Seat[C]) -> bool:
         replies = seat.coordinator.take_replies()

@@ -221,7 +221,7 @@ class Controller:
         kind = type(request)
         if kind in _SLICED_DECIDERS or kind in _BROKER_DECIDERS:
             long = self._long_request(request, reply_to, now)
-            if kind is messages.BrokerHeartbeat and long.departing == NO_LEADER:
+            if kind is messages.BrokerHeartbeat and long.departing_by() == NO_LEADER:
                 # At once, whatever else waits: its sender's life depends on the answer.
                 self._decide_slice(long, now)
             else:
@@ -415,9 +415,10 @@ class Controller:
             self._sessions.on_fenced(stale.broker_id, expired=True)
             return
         self._sessions.on_fenced(stale.broker_id, expired=True, suspected=stale.suspected)
-        self._begin(
-            Long(lambda view: brokers.fence_stale(view, stale), departing=stale.broker_id), now
+        fencing = Long(
+            lambda view: brokers.fence_stale(view, stale), departing_by=lambda: stale.broker_id
         )
+        self._begin(fencing, now)
 
     # Deciders of this class ----------------------------------------------------------------
 
@@ -427,12 +428,10 @@ class Controller:
             is_urgent = isinstance(request, messages.AlterPartition)
             return Long(lambda view: decide(view, request), reply_to, is_urgent=is_urgent)
         stateful = _BROKER_DECIDERS[type(request)]
-        departing_by = partial(self._departing_by, request)
         return Long(
             lambda view: stateful(self, view, request, now),
             reply_to,
-            departing=departing_by(),
-            departing_then=departing_by,
+            departing_by=partial(self._departing_by, request),
         )
 
     def _departing_by(self, request: Any) -> int:

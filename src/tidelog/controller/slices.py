@@ -86,10 +86,9 @@ class Long:
     begin: Callable[[View], Slices]
     # Who is to be answered; None for a duty of the controller, or since the answer was given.
     reply_to: Hashable | None = None
-    # The broker that leaves all ISRs by it.
+    # The broker that leaves all ISRs by it; asked for at its first turn.
+    departing_by: Callable[[], int] = lambda: NO_LEADER
     departing: int = NO_LEADER
-    # Who does at its first turn, where that may have changed by then.
-    departing_then: Callable[[], int] | None = None
     # Whether it takes turns with a departure.
     is_urgent: bool = False
     # None before its first turn.
@@ -99,8 +98,7 @@ class Long:
         """The next slice, and whether it is the last. Raises `ProtocolError`, which ends it."""
         try:
             if self.slices is None:
-                if self.departing_then is not None:
-                    self.departing = self.departing_then()
+                self.departing = self.departing_by()
                 self.slices = self.begin(view)
                 return next(self.slices), False
             return self.slices.send(view), False

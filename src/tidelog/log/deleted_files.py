@@ -92,20 +92,12 @@ class DeletedFiles:
             if self._latest[segment.topic_partition].get(segment.base_offset) is segment:
                 try:
                     self._delete(segment)
-                except StorageError as error:
+                except StorageError:
                     self._waiting.rotate(-1)
-                    self._check_sync(segment, error)
                     raise
             self._waiting.popleft()
             count += 1
         return count
-
-    def _check_sync(self, segment: DeletedSegment, error: StorageError) -> None:
-        partition = segment.topic_partition
-        path = f"{partition}/{file_names.offset_name(segment.base_offset)}{file_names.LOG_SUFFIX}"
-        is_last = len(self._latest[partition]) == 1
-        if is_last and not self._disk.exists(path + file_names.DELETED_SUFFIX):
-            raise DeletionNotDurable(partition, path, str(error)) from error
 
     def _delete(self, segment: DeletedSegment) -> None:
         partition = segment.topic_partition
@@ -113,8 +105,14 @@ class DeletedFiles:
         latest = self._latest[partition]
         # The log file last: there is one for sure, and the last deletion is to sync the directory.
         for suffix in (file_names.SNAPSHOT_SUFFIX, *reversed(file_names.SEGMENT_SUFFIXES)):
+            name = path + suffix + file_names.DELETED_SUFFIX
             durable = len(latest) == 1 and suffix == file_names.LOG_SUFFIX
-            self._disk.delete(path + suffix + file_names.DELETED_SUFFIX, durable=durable)
+            try:
+                self._disk.delete(name, durable=durable)
+            except StorageError as error:
+                if durable and not self._disk.exists(name):
+                    raise DeletionNotDurable(partition, name, str(error)) from error
+                raise
         del latest[segment.base_offset]
         if not latest:
             del self._latest[partition]

@@ -142,11 +142,9 @@ class Segment:
         """Whether a new segment must begin before `size_bytes` of batches are appended. `incoming`
         is the last of them. An empty segment is rolled only when the offset would not fit, since a
         new one would be the same."""
-        if incoming.last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
-            return True
         current_bytes = self.size_bytes
         if not current_bytes:
-            return False
+            return incoming.last_offset - self.base_offset > MAX_RELATIVE_OFFSET
         if current_bytes + size_bytes > config.segment_bytes:
             return True
         if self.first_timestamp >= 0:
@@ -159,14 +157,13 @@ class Segment:
             longest_ms = min(longest_ms, config.max_compaction_lag_ms)
         if waited_ms > longest_ms - self._jitter_ms(config):
             return True
-        return self.offset_index.is_full or self.time_index.is_full
+        return not self.can_take(incoming.last_offset, size_bytes)
 
     def can_take(self, last_offset: int, size_bytes: int) -> bool:
         """Whether its files have a place for batches, however large or old it may be."""
+        most = max(last_offset - self.base_offset, self.size_bytes + size_bytes)
         is_full = self.offset_index.is_full or self.time_index.is_full
-        most = MAX_RELATIVE_OFFSET
-        fits = last_offset - self.base_offset <= most and self.size_bytes + size_bytes <= most
-        return fits and not is_full
+        return most <= MAX_RELATIVE_OFFSET and not is_full
 
     def _jitter_ms(self, config: LogConfig) -> int:
         """By how much this segment is rolled early: its name decides, so that a run repeats."""

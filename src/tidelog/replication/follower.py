@@ -31,6 +31,7 @@ from tidelog.env.trace import Trace
 from tidelog.log.log import Log
 from tidelog.log.reading import as_buffer
 from tidelog.model import NO_EPOCH, NO_OFFSET, EpochEndOffset
+from tidelog.records.batch import read_header
 from tidelog.replication.events import following
 from tidelog.replication.events.following import RestartReason, TruncationReason
 from tidelog.wire.fetch import FetchedPartition
@@ -150,10 +151,10 @@ def cut_before(log: Log, fetched: FetchedPartition, sent_epoch: int) -> Cut | No
     if not log.segments.first_base_offset < end == fetched.log_start_offset:
         return None
     if fetched.records_bytes:
-        head = bytes(as_buffer(fetched.records)[:16])
-        if int.from_bytes(head[:8]) < end:
+        header = read_header(as_buffer(fetched.records))
+        if header.base_offset < end:
             return Cut(end, RestartReason.BATCH_BEGINS_BELOW)
-        epoch = int.from_bytes(head[12:], signed=True)
+        epoch = header.leader_epoch
     is_known = log.log_start_offset == end or log.latest_epoch == epoch
     return None if is_known else Cut(end, RestartReason.DIVERGED_BELOW_START)
 

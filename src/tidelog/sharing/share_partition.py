@@ -40,6 +40,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final
 
+from tidelog.config import LONG_MAX
 from tidelog.env.instant import Instant, earliest
 from tidelog.errors import ErrorCode, ProtocolError
 from tidelog.sharing.in_flight import Batch, Change, Part
@@ -58,9 +59,8 @@ from tidelog.sharing.values import (
 _FIRST: Final = attrgetter("first")
 _WRITTEN: Final = frozenset(RecordState) - {RecordState.ACQUIRED}
 """States that a coordinator may have."""
-_MAX_OFFSET: Final = 2**63 - 1
 _MAX_COUNT: Final = 2**15 - 1
-"""The largest that can be written or answered. The next offset or count must be one, too."""
+"""The largest delivery count that can be written or answered; as `LONG_MAX` is of offsets."""
 
 
 class SharePartition:
@@ -105,7 +105,8 @@ class SharePartition:
 
     def _load(self, state: ShareState) -> None:
         for first, last, number, delivery_count in state.batches:
-            makes_sense = self.end <= first <= last < _MAX_OFFSET and number in _WRITTEN
+            # The next offset and the next count must be some, too.
+            makes_sense = self.end <= first <= last < LONG_MAX and number in _WRITTEN
             if not makes_sense or not 0 <= delivery_count < _MAX_COUNT:
                 raise ProtocolError(
                     ErrorCode.UNKNOWN_SERVER_ERROR, f"state of {first} to {last} from {self.end}"
